@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from croniter import croniter  # type: ignore[import-untyped]
 
@@ -24,11 +25,17 @@ def is_overdue(schedule: str | None, ended: int, now: datetime) -> bool:
     cron = _cron(schedule)
     if cron is None or not ended:
         return False
+    return datetime.fromtimestamp(ended / 1000, UTC) < _last_due(cron, now)
+
+
+@lru_cache(maxsize=256)
+def _last_due(cron: str, now: datetime) -> datetime:
+    """The scheduled time that is `LATE_AFTER` before now; many migrations share a schedule."""
     times = croniter(cron, now)
     before: datetime = now
     for _ in range(LATE_AFTER):
         before = times.get_prev(datetime)
-    return datetime.fromtimestamp(ended / 1000, UTC) < before
+    return before
 
 
 def late_from(schedule: str | None, ended: int) -> int | None:

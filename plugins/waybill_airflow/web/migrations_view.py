@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
 from waybill.overview.files import read_outline, read_source
+from waybill.storage.objects.places import is_object_url
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
@@ -94,8 +95,7 @@ def overview(rights: Rights) -> Overview:
     facts = dag_facts(spec.name for spec in specs)
     with_runs = rights.with_runs([spec.name for spec in specs])
     open_ones = [spec for spec in specs if spec.name in with_runs]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        told = dict(zip((s.name for s in open_ones), pool.map(_told, open_ones), strict=True))
+    told = _every_told(open_ones)
     nothing = DagFacts()
     rows = [_row(s, facts.get(s.name, nothing), told.get(s.name), now) for s in specs]
     rows.sort(key=lambda row: (99 if row.condition is None else row.condition.rank, row.name))
@@ -106,6 +106,15 @@ def overview(rights: Rights) -> Overview:
 
 Told = tuple["Index | None", "SourceLook | None", str]
 """An index, what the source said, and why they cannot be read."""
+
+
+def _every_told(specs: Sequence[Migration]) -> dict[str, Told]:
+    """What each migration's lake says; files on a disk are read faster one after the other."""
+    away = [spec for spec in specs if is_object_url(spec.lake.warehouse)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = pool.map(_told, away)
+        told = {s.name: _told(s) for s in specs if not is_object_url(s.lake.warehouse)}
+        return told | dict(zip((spec.name for spec in away), asked, strict=True))
 
 
 def _told(spec: Migration) -> Told:
