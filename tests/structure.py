@@ -34,7 +34,7 @@ FLOORS = (
     ("avro",),
     ("values",),
     ("bulk",),
-    ("protocol", "row_times"),
+    ("mapping", "protocol", "row_times"),
     ("kafka", "records", "sequence_layout", "storage"),
     ("connections", "order", "report", "spark_tasks", "tables"),
     (

@@ -37,6 +37,7 @@ class Code(Enum):
     SCHEMA_FILE = "WB-1103", "A file of schemas cannot be used"
     LOSS = "WB-1104", "The target cannot carry everything"
     SUITE = "WB-1105", "A quality suite cannot be loaded"
+    MAPPING = "WB-1106", "A mapping does not fit a table"
     CONNECTION_MISSING = "WB-1201", "A connection is missing"
     CONNECTION_INVALID = "WB-1202", "A connection is not valid"
     JAVA = "WB-1301", "Spark finds no usable Java"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import (
     Field,
@@ -15,8 +15,10 @@ from pydantic import (
 
 from waybill.errors import Code, ConfigurationError
 from waybill.spec.alerts import Alerts
-from waybill.spec.endpoints import Model, Source, Target
+from waybill.spec.endpoints import Source, Target
 from waybill.spec.feedback_loops import own_output
+from waybill.spec.mapping import Selection, TableMapping, rules_of
+from waybill.spec.model import Model
 from waybill.spec.values import (
     ColumnType,
     FilePlace,
@@ -28,6 +30,9 @@ from waybill.spec.values import (
 from waybill.storage.objects.places import is_object_url, place_of
 from waybill.tables import MAX_COLUMNS, TableRule, TableRules
 from waybill.types import parse_type
+
+if TYPE_CHECKING:
+    from waybill.mapping.rules import Rules
 
 
 class Table(Model):
@@ -160,6 +165,10 @@ class Migration(Model):
     """Dumps of whole tables, by the name that the messages give the table."""
     tables: dict[str, Table] = Field(default_factory=dict)
     """Keys and types, by table name or pattern."""
+    select: Selection = Field(default_factory=Selection)
+    """Which [tables](mapping.md) are taken."""
+    map: list[TableMapping] = Field(default_factory=list)
+    """[What becomes](mapping.md) of tables and columns, in the lake and for every target."""
     quality: Quality = Field(default_factory=Quality)
     """What the [gate](gate.md) checks."""
     publish: list[Target] = Field(default_factory=list)
@@ -293,6 +302,8 @@ class Migration(Model):
         names |= {place_of(path).connection_name for path in self._paths if is_object_url(path)}
         if self.lake.catalog.get("connection"):
             names.add(str(self.lake.catalog["connection"]))
+        mapped = [*self.map, *(one for target in self.publish for one in target.map)]
+        names.update(name for one in mapped for name in one.connections)
         return sorted(names)
 
     @property
@@ -307,6 +318,14 @@ class Migration(Model):
             *self.quality.suites,
             self.lake.warehouse,
         ]
+
+    def mapping(self) -> Rules:
+        """What the migration chooses and renames, for the lake and everything after it.
+
+        Raises:
+            ConfigurationError: the key of a mask is missing.
+        """
+        return rules_of(self.select, self.map)
 
     @property
     def rules(self) -> TableRules:

@@ -1,0 +1,107 @@
+"""Changes as a mapping makes them, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from waybill.caches import Bounded
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.carried import carried_with
+from waybill.mapping.rules import NOT_SELECTED
+from waybill.mapping.statements import mapped_statement
+from waybill.mapping.table import Event, MappedTable
+from waybill.tables import TableRules
+
+if TYPE_CHECKING:
+    from waybill.mapping.rules import Rules
+    from waybill.records import Change, TableSchema
+
+
+def add_name(names: dict[str, str], now: str, before: str) -> None:
+    """Note what a table is called now.
+
+    Raises:
+        ConfigurationError: another one is called so.
+    """
+    other = names.setdefault(now, before)
+    if other != before:
+        message = (
+            f"the mapping gives the tables {other} and {before} one name, {now}: choose another "
+            "one under rename for one of them"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
+
+
+NO_TABLE_RULES = TableRules()
+
+STATEMENT = "statement of a mapped table"
+"""Why a statement is skipped that cannot be written with the new names."""
+
+
+class ChangeMapper:
+    """Applies the rules of a mapping; keeps what it has made of each table.
+
+    Args:
+        rules: the rules.
+        declared: types of columns, by the source's names of tables.
+    """
+
+    def __init__(self, rules: Rules, declared: TableRules = NO_TABLE_RULES) -> None:
+        self.rules = rules
+        self._declared = declared
+        self.names: dict[str, str] = {}
+        """The source's qualified names of tables by those that they have now."""
+        self._tables: Bounded[TableSchema, MappedTable | None] = Bounded()
+
+    def of(self, schema: TableSchema) -> MappedTable | None:
+        """What becomes of a table; None where it is left out.
+
+        Raises:
+            ConfigurationError: see `MappedTable`.
+        """
+        if schema not in self._tables:
+            taken = self.rules.selects(schema)
+            made = None
+            if taken:
+                types = self._declared.find(schema.database, schema.schema, schema.table).columns
+                made = MappedTable(schema, self.rules.rules_of(schema), types)
+            if made is not None and schema.table:
+                add_name(self.names, made.schema.qualified_name, schema.qualified_name)
+            self._tables[schema] = made
+        return self._tables[schema]
+
+    def skips(self, change: Change) -> str | None:
+        """Why a change is left out; None where it is taken."""
+        mapped = self.of(change.schema)
+        if mapped is None:
+            return NOT_SELECTED
+        if change.operation == "ddl" and self.statement(change.ddl_text, mapped) is None:
+            return STATEMENT
+        return None
+
+    def statement(self, text: str | None, mapped: MappedTable) -> str | None:
+        """A DDL statement of a table with its new names; None where there is none."""
+        return text if mapped.same else mapped_statement(text or "", mapped, self.of)
+
+    def change(self, change: Change) -> Change:
+        """A change that is taken, as it becomes."""
+        mapped = self.of(change.schema)
+        if mapped is None:
+            raise ValueError("the change is left out")
+        if mapped.same:
+            return change
+        made = msgspec.structs.replace(change, schema=mapped.schema)
+        if change.extra is not None:
+            made.extra = carried_with(change.extra, mapped.schema)
+        if change.operation == "ddl":
+            made.ddl_text = self.statement(change.ddl_text, mapped)
+        event = Event(change.operation, change.source_time, change.sequence)
+        if change.before is not None:
+            made.before = mapped.image(change.before, event, change.after is None)
+        if change.after is not None:
+            made.after = mapped.image(change.after, event)
+        if change.moved_from is not None:
+            made.moved_from = mapped.key(change.moved_from)
+        return made
