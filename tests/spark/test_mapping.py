@@ -187,6 +187,40 @@ def test_what_is_refused_shows_no_value_where_values_are_masked(spark, run):
     assert found.offset == 1
 
 
+def test_rows_of_a_condition_in_the_lake_and_at_a_target(spark, run, tmp_path):
+    """The lake has people with a mail address, the target those of them whose phone ends in 9."""
+    fields = {
+        "map": [{"tables": "shop.people", "where": "email IS NOT NULL"}],
+        "publish": publish(tmp_path, map=[{"tables": "shop.people", "where": "phone LIKE '%9'"}]),
+    }
+    first = [
+        message(1, "INSERT", None, row(1)),
+        message(2, "INSERT", None, row(2, None)),
+        message(3, "INSERT", None, row(3, phone="0")),
+        message(4, "INSERT", None, row(4, None)),
+    ]
+    spec, waybill = run(first, **fields)
+    assert [r["id"] for r in rows_of(spark, spec, "shop.people")] == [1, 3]
+    assert waybill.stage("convert").skipped == {"where is not met": 2}
+    assert [(m["type"], m["data"][0]["id"]) for m in published(tmp_path / "out", "b1")] == [
+        ("INSERT", "1")
+    ]
+    second = [
+        message(5, "UPDATE", row(1), row(1, None)),
+        message(6, "UPDATE", row(2, None), row(2)),
+        message(7, "UPDATE", row(3, phone="0"), row(3, phone="9")),
+        message(8, "DELETE", row(4, None), None),
+    ]
+    spec, waybill = run(second, **fields)
+    assert [r["id"] for r in rows_of(spark, spec, "shop.people")] == [2, 3]
+    assert [(m["type"], m["data"][0]["id"]) for m in published(tmp_path / "out", "b2")] == [
+        ("DELETE", "1"),
+        ("INSERT", "2"),
+        ("INSERT", "3"),
+    ]
+    assert waybill.stage("convert").skipped == {"where is not met": 1}
+
+
 def test_the_example_of_the_docs(spark, tmp_path):
     page = (PROJECT / "docs/mapping.md").read_text(encoding="utf-8")
     text = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1]

@@ -6,27 +6,50 @@ together. Only rows of tables whose columns change are looked at one by one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.mapping.carried import carried_with
 from waybill.mapping.changes import NO_TABLE_RULES, STATEMENT, ChangeMapper
 from waybill.mapping.rules import NOT_SELECTED
 from waybill.mapping.table import Event
 from waybill.order import read_order_key
+from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.mapping.rules import Rules
     from waybill.mapping.table import MappedTable
-    from waybill.records import TableSchema
+    from waybill.records import Change, TableSchema
     from waybill.tables import TableRules
 
+_json = msgspec.json.Encoder().encode
 _NAMES = ("database", "schema", "table")
+
+
+_EDITED = ("before", "after", "key", "old_key", "extra", "ddl_text")
+"""Columns that a mapping edits row by row."""
+
+
+class MappedRows(NamedTuple):
+    """Rows of `changes` as they become.
+
+    Attributes:
+        rows: all of them; those that are left out are not meant to be read.
+        why: for each row why it is left out (the class of the refusal where it is refused), null
+            where it is taken.
+        sentences: for each row why it is refused, null where it is not.
+    """
+
+    rows: pa.Table
+    why: pa.Array[Any]
+    sentences: pa.Array[Any]
 
 
 class MappedChanges:
@@ -60,12 +83,11 @@ class MappedChanges:
                 self.schemas[mapped.schema.id] = mapped.schema
         return self._found[schema_id]
 
-    def map(self, rows: pa.Table) -> tuple[pa.Table, pa.Array]:  # type: ignore[type-arg]
-        """Rows as they become, and for each why it is left out, null where it is taken.
+    def map(self, rows: pa.Table) -> MappedRows:
+        """What becomes of some rows.
 
         Args:
-            rows: with any of the columns of `changes`, but at least `operation` and `schema_id`.
-                Those that are left out stay as they are.
+            rows: with any of the columns of `changes`, but at least those of `CHANGE`.
         """
         ids: Any = rows.column("schema_id").combine_chunks().dictionary_encode()
         found = [self.table(one) for one in ids.dictionary.to_pylist()]
@@ -74,10 +96,51 @@ class MappedChanges:
         why = np.full(len(numbers), None, object)
         left_out = np.array([mapped is None for mapped in found] + [False], np.bool_)[numbers]
         why[left_out] = NOT_SELECTED
+        sentences = np.full(len(numbers), None, object)
+        asked = np.array([m is not None and m.holds is not None for m in found] + [False], np.bool_)
+        apart = asked[numbers]
+        if apart.any():
+            rows = self._one_by_one(rows, apart, why, sentences)
         changed = np.array([m is not None and not m.same for m in found] + [False], np.bool_)
         if changed.any():
-            rows = self._changed(rows, found, numbers, changed, why)
-        return rows, pa.array(why, pa.string())
+            rows = self._changed(rows, found, numbers, changed, why, apart)
+        return MappedRows(rows, pa.array(why, pa.string()), pa.array(sentences, pa.string()))
+
+    def _one_by_one(self, rows: pa.Table, apart: Any, why: Any, sentences: Any) -> pa.Table:
+        """Rows with what becomes of those whose table has a condition.
+
+        Args:
+            rows: all rows.
+            apart: which of them these are; loses those that are refused or wait.
+            why: for each row why it is left out.
+            sentences: for each row why it is refused.
+        """
+        there = rows.schema.names
+        if "outcome" in there:
+            ok: Any = pc.equal(rows.column("outcome"), pa.scalar("ok"))
+            apart &= np.asarray(ok)
+        places = np.flatnonzero(apart)
+        told: dict[str, list[str | None]] = {
+            name: [] for name in (*_EDITED, "operation") if name in there
+        }
+        if not len(places):
+            return rows
+        numbers: Any = pa.array(places)
+        chosen = rows.select(CHANGE.names).take(numbers).combine_chunks()
+        number = 0
+        for batch in chosen.to_batches():
+            for change in changes_of(batch, self._given):
+                made, reason, sentence = self.mapping.map(change)
+                why[places[number]], sentences[places[number]] = reason, sentence
+                for name, texts in told.items():
+                    texts.append(None if made is None else _text_of(made, name))
+                number += 1
+        left_out = np.array([why[place] is not None for place in places.tolist()])
+        kept = places[~left_out]
+        for name, texts in told.items():
+            left = [text for text, out in zip(texts, left_out.tolist(), strict=True) if not out]
+            rows = _set(rows, name, kept, left)
+        return rows
 
     def _changed(
         self,
@@ -86,6 +149,7 @@ class MappedChanges:
         numbers: Any,
         changed: Any,
         why: Any,
+        done: Any,
     ) -> pa.Table:
         """Rows with what becomes of those of tables that change.
 
@@ -95,6 +159,7 @@ class MappedChanges:
             numbers: for each row the number of its schema.
             changed: for each schema whether anything changes.
             why: for each row why it is left out; takes statements that cannot be written.
+            done: for each row whether all but its names is done.
         """
         now = [None if m is None else m.schema for m in found] + [None]
         mine = pa.array(changed[numbers])
@@ -108,10 +173,10 @@ class MappedChanges:
             values = pa.array(texts, pa.string()).take(pa.array(numbers))
             rows = _with(rows, name, pc.if_else(mine, values, rows.column(name)))
         whole = np.array([m is not None and not m.columns_stay for m in found] + [False], np.bool_)
-        images = np.flatnonzero(whole[numbers])
+        images = np.flatnonzero(whole[numbers] & ~done)
         if len(images):
             rows = self._images(rows, [found[n] for n in numbers[images].tolist()], images)
-        named = np.flatnonzero(changed[numbers])
+        named = np.flatnonzero(changed[numbers] & ~done)
         of = [found[n] for n in numbers[named].tolist()]
         if "extra" in rows.schema.names:
             rows = _edited(rows, "extra", named, of, _extra)
@@ -170,6 +235,25 @@ class MappedChanges:
             Event(operation, time, None if order is None else read_order_key(order)[0])
             for operation, time, order in zip(operations, times, orders, strict=True)
         ]
+
+
+def _text_of(change: Change, name: str) -> str | None:
+    """What a column of `changes` holds of a change."""
+    if name == "operation":
+        return change.operation
+    if name == "ddl_text":
+        return change.ddl_text
+    if name == "extra":
+        return None if change.extra is None else change.extra.decode()
+    if change.operation not in ROW_OPERATIONS:
+        return None
+    if name == "key":
+        image = change.key_image()
+    elif name == "old_key":
+        image = change.old_key_image()
+    else:
+        image = change.before if name == "before" else change.after
+    return None if image is None else _json(image).decode()
 
 
 def _extra(text: str, mapped: MappedTable) -> bytes | None:

@@ -71,13 +71,16 @@ class MappedDecoding:
     def _rows(self, schemas: list[pa.RecordBatch], rows: pa.Table) -> list[pa.RecordBatch]:
         if not rows.num_rows:
             return schemas
-        found, why = self._mapped.map(rows)
+        found, why, sentences = self._mapped.map(rows)
         out = pc.is_valid(why)
         if pc.any(out).as_py():
-            found = _set(found, "outcome", out, pa.scalar("skipped"))
+            refused = pc.is_valid(sentences)
+            outcomes = pc.if_else(refused, pa.scalar("refused"), pa.scalar("skipped"))
+            found = _set(found, "outcome", out, outcomes)
             found = _set(found, "reason_kind", out, why)
             for name in _GONE:
                 found = _set(found, name, out, pa.scalar(None, CHANGES.field(name).type))
+            found = _set(found, "reason", refused, sentences)
         if self._hides:
             for name in _RAW:
                 found = found.set_column(

@@ -51,12 +51,14 @@ class MappedMessageBatches:
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `outbox` for every change of `batches`; one that is left out has one, skipped."""
         for batch in batches:
-            rows, why = self._mapped.map(pa.Table.from_batches([batch]))
+            rows, why, sentences = self._mapped.map(pa.Table.from_batches([batch]))
             out = np.asarray(pc.is_valid(why))
             if not out.any():
                 yield from self._work.convert(_batches(rows))
                 continue
-            left_out = self._skipped(batch.filter(pa.array(out)), why.drop_null())
+            mask: Any = pa.array(out)
+            told = [column.filter(mask) for column in (why, sentences)]
+            left_out = self._left_out(batch.filter(mask), *told)
             kept = rows.filter(pa.array(~out))
             made = [*self._work.convert(_batches(kept))] if kept.num_rows else []
             places = [np.flatnonzero(out)]
@@ -67,7 +69,7 @@ class MappedMessageBatches:
             order = np.argsort(np.concatenate(places), kind="stable")
             yield one_batch(pa.Table.from_batches([left_out, *made]), order)
 
-    def _skipped(self, changes: pa.RecordBatch, why: pa.Array) -> pa.RecordBatch:  # type: ignore[type-arg]
+    def _left_out(self, changes: pa.RecordBatch, why: Any, sentences: Any) -> pa.RecordBatch:
         """The rows of changes that are left out."""
         size = changes.num_rows
         names = [
@@ -81,8 +83,11 @@ class MappedMessageBatches:
             "batch": pa.repeat(self._batch_id, size),
             "table": pa.array(names, pa.string()),
             "timestamp": changes.column("source_time"),
-            "outcome": pa.repeat("skipped", size),
+            "outcome": pc.if_else(
+                pc.is_valid(sentences), pa.scalar("refused"), pa.scalar("skipped")
+            ),
             "reason_kind": why,
+            "reason": sentences,
         }
         columns = [told.get(f.name, pa.nulls(size, f.type)) for f in OUTBOX]
         return pa.RecordBatch.from_arrays(columns, schema=OUTBOX)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import fits, names_of
-from waybill.records import skipped
+from waybill.records import refused, skipped
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -38,19 +38,24 @@ def mapped(
     """
     if not rules:
         return changes
-    found: dict[int, TableSchema] = {id(c.schema): c.schema for c in changes if c.schema.table}
-    schemas = list(found.values())
+    by_identity = {id(c.schema): c.schema for c in changes if c.schema.table}
+    schemas: list[TableSchema] = list(by_identity.values())
     mapper = ChangeMapper(rules)
     made: list[Change] = []
     left_out: Counter[str] = Counter()
     try:
         for change in changes:
-            why = mapper.skips(change)
-            if why is None:
-                made.append(mapper.change(change))
-            else:
-                left_out[f"{change.schema.qualified_name} ({why})"] += 1
-                made.append(skipped(change.message, why, change.operation, change.index))
+            found, why, sentence = mapper.map(change)
+            if found is not None:
+                made.append(found)
+                continue
+            why = why or ""
+            left_out[f"{change.schema.qualified_name} ({why})"] += 1
+            made.append(
+                skipped(change.message, why, change.operation, change.index)
+                if sentence is None
+                else refused(change.message, Refusal(why, sentence, change.index))
+            )
     except ConfigurationError as error:
         yield Finding(about, WRONG, error.sentence)
         return changes

@@ -122,6 +122,13 @@ def make_plan(spec: Migration) -> ConvertPlan:
         bool(spec.full),
         spec.mapping(),
     )
+    if source.pairs and reading.mapping.conditions:
+        message = (
+            f"map.where: messages of {source.name} bring an update in two halves, of which neither "
+            "shows alone whether the row meets a condition: move where to the targets, which get "
+            "whole updates"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
     reading.decoder()
     writings = []
     for number, target in enumerate(spec.publish):

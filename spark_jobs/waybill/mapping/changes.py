@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from waybill.caches import Bounded
-from waybill.errors import Code, ConfigurationError
+from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.carried import carried_with
-from waybill.mapping.rules import NOT_SELECTED
+from waybill.mapping.moves import moved
+from waybill.mapping.rules import NOT_MET, NOT_SELECTED
 from waybill.mapping.statements import mapped_statement
 from waybill.mapping.table import Event, MappedTable
 from waybill.tables import TableRules
@@ -38,6 +39,20 @@ NO_TABLE_RULES = TableRules()
 
 STATEMENT = "statement of a mapped table"
 """Why a statement is skipped that cannot be written with the new names."""
+
+
+class Mapped(NamedTuple):
+    """What becomes of a change.
+
+    Attributes:
+        change: as it becomes, None where it is left out.
+        why: why it is left out; the class of the refusal where it is refused.
+        sentence: why it is refused, None where it is not.
+    """
+
+    change: Change | None
+    why: str | None = None
+    sentence: str | None = None
 
 
 class ChangeMapper:
@@ -72,31 +87,40 @@ class ChangeMapper:
             self._tables[schema] = made
         return self._tables[schema]
 
-    def skips(self, change: Change) -> str | None:
-        """Why a change is left out; None where it is taken."""
+    def map(self, change: Change) -> Mapped:
+        """What becomes of a change."""
         mapped = self.of(change.schema)
         if mapped is None:
-            return NOT_SELECTED
-        if change.operation == "ddl" and self.statement(change.ddl_text, mapped) is None:
-            return STATEMENT
-        return None
+            return Mapped(None, NOT_SELECTED)
+        if mapped.same:
+            return Mapped(change)
+        if mapped.holds is not None:
+            try:
+                found = moved(change, mapped.holds)
+            except Refusal as refusal:
+                return Mapped(None, refusal.kind, refusal.sentence)
+            if found is None:
+                return Mapped(None, NOT_MET)
+            change = found
+        return self._made(change, mapped)
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
         """A DDL statement of a table with its new names; None where there is none."""
-        return text if mapped.same else mapped_statement(text or "", mapped, self.of)
+        if mapped.schema is mapped.source and mapped.columns_stay:
+            return text
+        return mapped_statement(text or "", mapped, self.of)
 
-    def change(self, change: Change) -> Change:
-        """A change that is taken, as it becomes."""
-        mapped = self.of(change.schema)
-        if mapped is None:
-            raise ValueError("the change is left out")
-        if mapped.same:
-            return change
+    def _made(self, change: Change, mapped: MappedTable) -> Mapped:
+        """A change that is taken, with its new names, columns and values."""
         made = msgspec.structs.replace(change, schema=mapped.schema)
-        if change.extra is not None:
+        if change.extra is not None and not (
+            mapped.columns_stay and mapped.schema is mapped.source
+        ):
             made.extra = carried_with(change.extra, mapped.schema)
         if change.operation == "ddl":
             made.ddl_text = self.statement(change.ddl_text, mapped)
+            if made.ddl_text is None:
+                return Mapped(None, STATEMENT)
         event = Event(change.operation, change.source_time, change.sequence)
         if change.before is not None:
             made.before = mapped.image(change.before, event, change.after is None)
@@ -104,4 +128,4 @@ class ChangeMapper:
             made.after = mapped.image(change.after, event)
         if change.moved_from is not None:
             made.moved_from = mapped.key(change.moved_from)
-        return made
+        return Mapped(made)

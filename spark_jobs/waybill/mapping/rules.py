@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 NOT_SELECTED = "not selected"
 """Why a change of a table that is left out is skipped."""
 
+NOT_MET = "where is not met"
+"""Why a change is skipped whose row meets its table's condition neither before nor after."""
+
 
 class Mask(NamedTuple):
     """How the values of a column are masked.
@@ -52,6 +55,7 @@ class Rule:
         rename: new names of columns.
         masks: by name or pattern of a column.
         add: new columns by name.
+        where: a condition in SQL that rows have to meet, by the source's names.
     """
 
     tables: tuple[str, ...]
@@ -61,6 +65,7 @@ class Rule:
     rename: dict[str, str] = field(default_factory=dict)
     masks: dict[str, Mask] = field(default_factory=dict)
     add: dict[str, Added] = field(default_factory=dict)
+    where: str | None = None
 
     @property
     def of_columns(self) -> bool:
@@ -91,6 +96,11 @@ class Rules:
     def masks(self) -> bool:
         """Whether any column is masked."""
         return any(rule.masks for rule in self.of_tables)
+
+    @property
+    def conditions(self) -> bool:
+        """Whether rows of any table have to meet a condition."""
+        return any(rule.where is not None for rule in self.of_tables)
 
     @property
     def renames(self) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.errors import Code, ConfigurationError
+from waybill.mapping.conditions import condition
 from waybill.mapping.masks import DISTINCT, mask_function
 from waybill.mapping.rules import Added, Mask, Rule, fits
 from waybill.records import Column, intern_schema
@@ -109,14 +110,17 @@ class MappedTable:
         key = None if schema.key is None else tuple(called.get(n, n) for n in schema.key)
         self.schema = intern_schema(*names, columns, key, schema.dialect)
         self.columns_stay = columns == schema.columns and not self._masks
+        where = next((rule.where for rule in rules if rule.where is not None), None)
+        self.holds = None if where is None or not schema.columns else condition(where, schema)
+        """What the table's condition says of a row; None where it has none."""
         if not schema.columns:
             self.columns_stay = not any(rule.of_columns for rule in rules)
         self._rules = rules
 
     @property
     def same(self) -> bool:
-        """Whether nothing changes."""
-        return self.schema is self.source and self.columns_stay
+        """Whether no change of it becomes another one."""
+        return self.schema is self.source and self.columns_stay and self.holds is None
 
     def called(self, name: str) -> str | None:
         """What a column is called now, None where it is gone or its values are masked.

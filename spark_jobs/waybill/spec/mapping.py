@@ -153,6 +153,8 @@ class TableMapping(Model):
     """New names of the tables."""
     columns: Columns = Field(default_factory=Columns)
     """What becomes of their columns."""
+    where: str | None = Field(default=None, min_length=1)
+    """A [condition](mapping.md#rows) in SQL that rows have to meet, by the names of the source."""
 
     @model_validator(mode="after")
     def _one_name_each(self) -> TableMapping:
@@ -182,6 +184,7 @@ class TableMapping(Model):
             dict(columns.rename),
             {name: _mask(mask) for name, mask in columns.mask.items()},
             {name: _added(what) for name, what in columns.add.items()},
+            self.where,
         )
 
     @property

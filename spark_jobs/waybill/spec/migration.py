@@ -328,6 +328,11 @@ class Migration(Model):
         return rules_of(self.select, self.map)
 
     @property
+    def masks(self) -> bool:
+        """Whether the lake holds masked values, so that nobody is shown messages as they came."""
+        return any(one.columns.mask for one in self.map)
+
+    @property
     def rules(self) -> TableRules:
         """The declared tables, ready to look up."""
         return table_rules(self.tables, self.source.max_columns)

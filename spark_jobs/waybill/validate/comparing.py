@@ -108,8 +108,8 @@ class Comparison:
         if not messages.num_rows:
             return
         if self._mapped is not None:
-            changes, why = self._mapped.map(changes)
-            changes = changes.filter(pc.is_null(why))
+            mapped = self._mapped.map(changes)
+            changes = mapped.rows.filter(pc.is_null(mapped.why))
         if not in_order(messages, ORDER):
             messages = messages.sort_by([(name, "ascending") for name in ORDER])
         pairs = _Pairs(changes, messages)

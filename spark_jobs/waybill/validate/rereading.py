@@ -323,13 +323,12 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
         found, why = effects_told(decoders[label], messages)
         if why is None:
             change_there = mine.get(place)
-            mapping = mappings[label]
+            if change_there is not None:
+                change_there = mappings[label].map(change_there).change
             why = (
                 NO_CHANGE
-                if change_there is None or mapping.skips(change_there) is not None
-                else expected[label].difference(
-                    mapping.change(change_there), messages, found, weakened
-                )
+                if change_there is None
+                else expected[label].difference(change_there, messages, found, weakened)
             )
             counter = result.different
         else:
@@ -423,8 +422,9 @@ def _digest_changes(
                 place = place_of(change)
                 out.append((None, *place, *digests(effects_of(change)), True, False, False))
                 for label, (mapping, expected) in apart.items():
-                    if mapping.skips(change) is None:
-                        found = expected.digests(mapping.change(change))
+                    made = mapping.map(change).change
+                    if made is not None:
+                        found = expected.digests(made)
                         out.append((label, *place, *found, True, False, False))
             yield _batch(out)
 
