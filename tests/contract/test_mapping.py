@@ -169,7 +169,9 @@ def test_the_gate_reads_mapped_messages_as_their_changes(name, target):
 def test_rows_that_come_and_go_by_a_condition(name, target):
     """Every row is inserted with a, and becomes b."""
     batch = Mapped(name, target)
-    for text, outcomes in (("v = 'a'", {"ok": 2 * FEW}), ("v = 'b'", {"ok": FEW, "skipped": FEW})):
+    # Databus does not say whether a row is new, so that of another one may be there.
+    new = {"ok": 2 * FEW} if name == "databus-json" else {"ok": FEW, "skipped": FEW}
+    for text, outcomes in (("v = 'a'", {"ok": 2 * FEW}), ("v = 'b'", new)):
         rules = Rules(of_tables=(*batch.to.mapping().of_tables, Rule(("*",), where=text)))
         messages = batch.mapped(rules)
         # Some formats write more than one message for a change.

@@ -30,24 +30,28 @@ _STAYS: dict[str, frozenset[str]] = {
 _GOES = frozenset({"databus", "dms", "dms_record", "debezium_newkey"})
 """Families whose fields stand for the row's key or its columns."""
 
+_OPS = {"read": "r", "insert": "c", "upsert": "c", "update": "u", "delete": "d"}
+"""Debezium's words for operations."""
+
 _SOURCE = ("db", "schema", "table")
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def carried_with(extra: bytes, schema: TableSchema) -> bytes | None:
+def carried_with(extra: bytes, schema: TableSchema, operation: str | None = None) -> bytes | None:
     """What is carried on beside a row that was mapped; None where nothing is left.
 
     Args:
         extra: what came with the row.
         schema: the table as it is called now.
+        operation: the change's, where it became another one.
     """
     kept: dict[str, Any] = {}
     for family, raw in _fields(extra).items():
         if family in _GOES:
             continue
         if family == "debezium":
-            kept[family] = _renamed(raw, schema)
+            kept[family] = _renamed(raw, schema, operation)
         elif family in _STAYS:
             # Without any it still tells whose change it is: see `sequence.written.came_without`.
             kept[family] = {n: v for n, v in _fields(raw).items() if n in _STAYS[family]}
@@ -58,9 +62,11 @@ def carried_with(extra: bytes, schema: TableSchema) -> bytes | None:
     return _encode(kept) if kept else None
 
 
-def _renamed(raw: Raw, schema: TableSchema) -> dict[str, Any]:
+def _renamed(raw: Raw, schema: TableSchema, operation: str | None) -> dict[str, Any]:
     """Debezium's own fields, whose block `source` names the table."""
     fields: dict[str, Any] = dict(_fields(raw))
+    if operation is not None and "op" in fields:
+        fields["op"] = _OPS[operation]
     source = fields.get("source")
     if source is None or bytes(source) == b"null":
         return fields

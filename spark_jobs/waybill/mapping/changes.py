@@ -101,8 +101,8 @@ class ChangeMapper:
                 return Mapped(None, refusal.kind, refusal.sentence)
             if found is None:
                 return Mapped(None, NOT_MET)
-            change = found
-        return self._made(change, mapped)
+            return self._made(found, mapped, found is not change)
+        return self._made(change, mapped, False)
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
         """A DDL statement of a table with its new names; None where there is none."""
@@ -110,13 +110,13 @@ class ChangeMapper:
             return text
         return mapped_statement(text or "", mapped, self.of)
 
-    def _made(self, change: Change, mapped: MappedTable) -> Mapped:
+    def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""
         made = msgspec.structs.replace(change, schema=mapped.schema)
-        if change.extra is not None and not (
-            mapped.columns_stay and mapped.schema is mapped.source
-        ):
-            made.extra = carried_with(change.extra, mapped.schema)
+        stays = mapped.schema is mapped.source and mapped.columns_stay
+        if change.extra is not None and (moved_in_or_out or not stays):
+            operation = change.operation if moved_in_or_out else None
+            made.extra = carried_with(change.extra, mapped.schema, operation)
         if change.operation == "ddl":
             made.ddl_text = self.statement(change.ddl_text, mapped)
             if made.ddl_text is None:
