@@ -27,7 +27,7 @@ FLOORS = (
     ("jobs",),
     ("inprocess", "maintenance", "overview"),
     STAGES[:1] + STAGES[2:],
-    ("stage_context",),
+    ("origins", "stage_context"),
     ("lake",),
     ("batches", "spec"),
     ("envelopes",),

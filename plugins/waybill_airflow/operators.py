@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill_airflow.approval import Answer
     from waybill_airflow.drivers import Driver
+    from waybill_airflow.signals.lineage.stages import Lineage
 
 SCRIPTS = {
     "snapshot": "snapshot_topics.py",
@@ -119,6 +120,7 @@ class StageOperator(SparkSubmitOperator):
         self.drop_held = drop_held
         self.submitted_batch: str | None = None
         self.decision: dict[str, Any] | None = None
+        self._lineage: Lineage | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the stage.
@@ -170,11 +172,20 @@ class StageOperator(SparkSubmitOperator):
     def _tell_others(
         self, spec: Migration, report: dict[str, Any] | None, context: Context
     ) -> None:
-        """Send metrics and updates of assets; upkeep has no report of a batch."""
+        """Send metrics, updates of assets, lineage; upkeep has no report of a batch."""
         if report is not None and self.stage in STAGES:
             from waybill_airflow.signals import after_stage  # loads pyarrow
 
-            after_stage.tell(spec, report, context)
+            self._lineage = after_stage.tell(spec, report, context)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Lineage | None:
+        """What the stage has read and written, for the provider of OpenLineage.
+
+        The provider asks once the task has ended, in a process of its own that should do little.
+        """
+        return self._lineage
+
+    get_openlineage_facets_on_failure = get_openlineage_facets_on_complete
 
     def _asked(
         self, context: Context, driver: Driver, connections: dict[str, str]

@@ -264,6 +264,11 @@ class Migration(Model):
         return shlex.join(["waybill", *(file if word == "FILE" else word for word in words)])
 
     @property
+    def reports(self) -> str:
+        """The folder of all that is told of its batches."""
+        return f"{self.lake.warehouse.rstrip('/')}/{self.name}/reports"
+
+    @property
     def snapshots_kept(self) -> str:
         """How long the upkeep keeps snapshots, as a length of time."""
         return (self.upkeep or Upkeep()).snapshots
