@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-import attrs
 from openlineage.client.event_v2 import InputDataset, OutputDataset
 from openlineage.client.facet_v2 import (
     catalog_dataset,
@@ -33,13 +32,6 @@ MOST_COLUMNS = 20_000
 from; of further tables it tells that they are there."""
 
 COPIED = [column_lineage_dataset.Transformation("DIRECT", "IDENTITY")]
-
-
-@attrs.define
-class _Columns(column_lineage_dataset.ColumnLineageDatasetFacet):
-    """Column lineage whose names of columns are no secrets, also where one is called `token`."""
-
-    _additional_skip_redact: ClassVar[list[str]] = ["fields"]
 
 
 def told_tables(
@@ -105,7 +97,7 @@ def came_from(spec: Migration, table: str, origin: TableOrigin) -> dict[str, Dat
     """Where the columns of a merged table come from."""
     places = _places(spec, origin)
     came = {c.lake: _copied(places, field_of(table, c.source)) for c in origin.columns}
-    return {"columnLineage": _Columns(came)} if came else {}
+    return _lineage(came)
 
 
 def version(snapshot: str | None) -> dict[str, DatasetFacet]:
@@ -150,7 +142,7 @@ def messages(spec: Migration, told: Mapping[str, TableOrigin]) -> dict[str, Data
         for table, origin in told.items()
         for column in origin.columns
     }
-    return {**_schema(dict.fromkeys(came)), "columnLineage": _Columns(came)} if came else {}
+    return {**_schema(dict.fromkeys(came)), **_lineage(came)}
 
 
 def read(
@@ -184,6 +176,12 @@ def _copied(places: Iterable[Name], field: str) -> column_lineage_dataset.Fields
         column_lineage_dataset.InputField(*place, field, transformations=COPIED) for place in places
     ]
     return column_lineage_dataset.Fields(inputs)
+
+
+def _lineage(fields: dict[str, column_lineage_dataset.Fields]) -> dict[str, DatasetFacet]:
+    if not fields:
+        return {}
+    return {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields)}
 
 
 def _schema(types: Mapping[str, str | None]) -> dict[str, DatasetFacet]:
