@@ -180,8 +180,12 @@ def status(migration: Specification, json: AsJson = False) -> None:
 def report(
     migration: Specification,
     site: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="The folder of the site.", show_default=False),
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the site, also in object storage (s3://…).",
+            show_default=False,
+        ),
     ],
     json: AsJson = False,
 ) -> None:
