@@ -81,7 +81,12 @@ def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
 
 
 def build_dag(spec: Migration, file: Path) -> DAG:
-    """The DAG of one migration: five stages in a row, one run at a time."""
+    """The DAG of one migration: five stages in a row, one run at a time.
+
+    Raises:
+        ConfigurationError: a notifier cannot be made.
+    """
+    _check_notifiers(spec)
     with DAG(
         dag_id=spec.name,
         dag_display_name=spec.name.replace("_", " ").capitalize(),
@@ -198,18 +203,25 @@ def _dag_beside(
     )
 
 
-def _alerts(spec: Migration, file: Path) -> dict[str, Any]:
-    """What makes tasks tell of their failure, where the migration asks for it.
+def _check_notifiers(spec: Migration) -> None:
+    """Make the notifiers of a migration once, so that one that cannot be made is told of its file.
 
-    Raises:
-        ConfigurationError: a notifier cannot be made.
+    Not those of the DAGs beside it again: a notifier of others may take its time.
     """
     if spec.alerts is None:
-        return {}
-    from waybill_airflow.signals.alerts import AlertOnFailure, notifier_of
+        return
+    from waybill_airflow.signals.alerts import notifier_of
 
     for receiver in spec.alerts.to:
         notifier_of(receiver)
+
+
+def _alerts(spec: Migration, file: Path) -> dict[str, Any]:
+    """What makes tasks tell of their failure, where the migration asks for it."""
+    if spec.alerts is None:
+        return {}
+    from waybill_airflow.signals.alerts import AlertOnFailure
+
     return {"on_failure_callback": AlertOnFailure(file.absolute())}
 
 
