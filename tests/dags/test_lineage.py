@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
+from airflow.providers.openlineage.utils.utils import OpenLineageRedactor
 from openlineage.client.serde import Serde
 
 from tests.dags.conftest import PROJECT
@@ -553,6 +555,29 @@ def test_of_very_many_columns_those_of_the_largest_tables_are_told(tmp_path, mon
     assert len(merge["outputs"]) == 3
     shown = [one["name"] for one in merge["outputs"] if "columnLineage" in one["facets"]]
     assert [Path(name).name for name in shown] == ["s_t1", "s_t2"]
+
+
+def test_the_provider_does_not_look_into_every_column(tmp_path, monkeypatch):
+    """It would take longer than the time that it gives itself, and nothing would be sent."""
+    spec = topics(tmp_path)
+    columns = tuple(ColumnOrigin(f"c{n}", f"c{n}", "string") for n in range(500))
+    keep_origins(spec, BATCH, {"s.t": TableOrigin("shop.s_t", ("a b",), columns)})
+    with given(CONNECTIONS):
+        lineage = lineage_of(spec, StageReport("merge", BATCH).told(), [])
+    looks = []
+    redact = OpenLineageRedactor._redact
+
+    def counted(self, item, *rest, **more):
+        looks.append(item)
+        return redact(self, item, *rest, **more)
+
+    monkeypatch.setattr(OpenLineageRedactor, "_redact", counted)
+    before = Serde.to_dict(lineage.outputs[0])
+    adapter = OpenLineageAdapter()
+    for one in (*lineage.inputs, *lineage.outputs):
+        adapter._redacter.redact(one, max_depth=20)
+    assert Serde.to_dict(lineage.outputs[0]) == before
+    assert 0 < len(looks) < 500
 
 
 def test_a_batch_without_the_merge_s_file_still_tells_its_ends(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from tests.spark.line import Killed, Line, insert, kill
 from waybill import jobs
 from waybill.errors import GateError
+from waybill.origins import ColumnOrigin, TableOrigin, read_origins
 from waybill.overview import writing
 from waybill.overview.files import read_account, read_index
 
@@ -28,6 +29,22 @@ def states(line: Line, batch: str) -> list[str]:
         went = stage.rows_out + sum(stage.refused.values()) + stage.superseded
         assert came == went + sum(stage.skipped.values()) + stage.waiting
     return [stage.state for stage in account.stages]
+
+
+def test_a_merge_tells_where_columns_come_from(line):
+    """Of the tables that it changed, as they are then; a batch that is held does so, too."""
+    line.feed("a", insert(1))
+    line.run("b-1")
+    number = ColumnOrigin("id", "id", "bigint")
+    orders = TableOrigin("demo.shop_orders", ("shop",), (number,))
+    assert read_origins(line.spec, "b-1").tables == {"shop.orders": orders}
+    line.run("b-2")
+    assert read_origins(line.spec, "b-2").tables == {}, "it changed nothing"
+    line.broken = "orders"
+    line.feed("b", insert(21), insert(22, True), insert(23, True))
+    with pytest.raises(GateError):
+        line.run("b-3")
+    assert read_origins(line.spec, "b-3").tables.keys() == {"shop.orders"}
 
 
 def test_batches_that_pass_are_held_are_killed_and_are_taken_along(line, monkeypatch):
