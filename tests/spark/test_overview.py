@@ -47,6 +47,19 @@ def test_a_merge_tells_where_columns_come_from(line):
     assert read_origins(line.spec, "b-3").tables.keys() == {"shop.orders"}
 
 
+def test_a_merge_that_cannot_tell_it_merges_all_the_same(line, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("waybill.merge.stage.keep_origins", full)
+    line.feed("a", insert(1))
+    merged = line.run("b-1").stage("merge")
+    assert line.rows() == line.sent == ["1"]
+    assert merged.warnings == [
+        "the lineage of the batch names no columns, as they could not be written: the disk is full"
+    ]
+
+
 def test_batches_that_pass_are_held_are_killed_and_are_taken_along(line, monkeypatch):
     line.feed("a", *[insert(number) for number in range(1, 20)], b"{broken")
     line.run("b-1")

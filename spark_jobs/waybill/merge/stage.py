@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
+from waybill.errors import WaybillError
 from waybill.lake.commit import stamp_of
 from waybill.lake.names import split
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
@@ -153,7 +154,11 @@ class _Merge:
         return report
 
     def _keep_origins(self, plan: Plan) -> None:
-        """Tell where columns come from; before the record, so that no merge is without it."""
+        """Tell where columns come from.
+
+        It is told before the record, so that a merge that is on record has told it. Only the
+        lineage needs it: what goes wrong here must not hold the merge up.
+        """
         # A catalog that is a database leaves its tables in the warehouse.
         kinds = [self.spec.lake.catalog.get(name) for name in ("type", "catalog-impl")]
         in_warehouse = kinds in ([None, None], ["jdbc", None])
@@ -163,8 +168,14 @@ class _Merge:
             columns = tuple(ColumnOrigin(*column[:3]) for column in state.columns)
             place = "" if in_warehouse else self.lake.metadata(branch.table).layout.location
             tables[name] = TableOrigin(".".join(split(branch.table)), state.topics, columns, place)
-        if tables:
+        if not tables:
+            return
+        try:
             keep_origins(self.spec, self.context.batch, tables)
+        except (WaybillError, OSError) as error:
+            self.report.warnings.append(
+                f"the lineage of the batch names no columns, as they could not be written: {error}"
+            )
 
     def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
         """The increment in numbers, and the transactions that are open after it."""
