@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -47,14 +47,17 @@ def check_command(migration: Path, as_json: bool) -> None:
     if as_json:
         print_json(vars(finding) for finding in findings)
     else:
-        print_table(
-            ["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name
-        )
-        wrong = sum(finding.verdict == WRONG for finding in findings)
-        verdict = f"{wrong} to fix" if wrong else "ready to run"
-        console().print(verdict, style="bold red" if wrong else "bold green")
+        print_findings(spec, findings)
     if any(finding.verdict == WRONG for finding in findings):
         sys.exit(ConfigurationError.exit_code)
+
+
+def print_findings(spec: Migration, findings: Sequence[Finding]) -> None:
+    """Print what was found, and whether the migration can run."""
+    print_table(["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name)
+    wrong = sum(finding.verdict == WRONG for finding in findings)
+    verdict = f"{wrong} to fix" if wrong else "ready to run"
+    console().print(verdict, style="bold red" if wrong else "bold green")
 
 
 def check(spec: Migration) -> Iterator[Finding]:
