@@ -72,7 +72,7 @@ def _head(draft: Draft) -> Iterator[str]:
         f"Drawn up by `waybill init` from {look.place} ({look.text}); looked at: {look.sampled}."
     )
     yield from comment(
-        "Lines with DECIDE: are for a person; take the # away from the field below them to set it. "
+        "DECIDE: is for a person; take the # away from a field below it to set it. "
         "All fields: docs/migrations.md."
     )
     for note in look.notes:
@@ -292,7 +292,12 @@ def ranking(draft: Draft) -> list[tuple[str, int]]:
         for envelope in registry.all_envelopes()
         if envelope.encoder is not None and envelope.name != source.name
     ]
-    return sorted(found, key=lambda one: one[1])
+    return sorted(found, key=lambda one: (one[1] + _asks_for_schemas(one[0]), one[0]))
+
+
+def _asks_for_schemas(name: str) -> bool:
+    """Whether readers of an envelope need its schemas, too."""
+    return "schemas" in registry.get(name).encode_settings.model_fields
 
 
 def _given_up(count: int) -> str:

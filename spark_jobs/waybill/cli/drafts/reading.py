@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.cli.detect import against, for_it
 from waybill.cli.drafts.evidence import Evidence, changes_of, evidence_of
+from waybill.cli.drafts.yaml_text import scalar
 from waybill.cli.options import check_known
 from waybill.cli.output import printable
 from waybill.counting import counted
@@ -168,14 +169,12 @@ def _readable(name: str) -> Envelope:
 
 def _several_fit(look: Look, trials: Sequence[Trial]) -> str:
     names = " and ".join(trial.name for trial in trials)
-    lines = []
-    for trial in trials:
-        seen = ", ".join(sorted(trial.seen)[:3])
-        lines.append(f"{trial.name} by {seen}" if seen else trial.name)
-    return (
-        f"{look.place}: {names} fit equally well ({'; '.join(lines)}): say which with --format, or "
-        "give the schemas with --schemas"
-    )
+    seen = sorted(set[str]().union(*(trial.seen for trial in trials)))
+    found = f" ({', '.join(seen[:3])})" if seen else ""
+    needs = {need for trial in trials for need in trial.needs}
+    schemas = ", or give the schemas, which tell" if needs & {"schemas", "registry"} else ""
+    ways = " (--schemas FILE or --set registry=URL)" if schemas else ""
+    return f"{look.place}: {names} fit equally well{found}: say which with --format{schemas}{ways}"
 
 
 def _none_fits(look: Look, trials: Sequence[Trial], messages: int) -> str:
@@ -218,11 +217,16 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
         best = reading.helps[0]
         reading.settings[best.name] = best.value
         sentence = next(iter(found.refused.values())).sentence
-        reading.told[best.name] = f"found by trying: without it all is refused ({sentence})"
-        reading.helps = [one for one in reading.helps[1:] if one.name == best.name]
+        same = [scalar(one.value) for one in reading.helps[1:] if one.name == best.name]
+        more = f"; {' and '.join(same)} would do, too" if same else ""
+        reading.told[best.name] = f"found by trying: without it all is refused ({sentence}){more}"
+        reading.helps = []
         found = _attempt(reading, reading.all_settings(), messages, rules)
     if not found.changes:
-        sentence = next((one.sentence for one in found.refused.values()), "all is skipped")
+        sentence = next(
+            (one.sentence for one in found.refused.values()),
+            "every message is skipped, such as tombstones",
+        )
         raise ConfigurationError(_lacking(look, reading, trial, sentence))
     reading.evidence = found
 
@@ -264,7 +268,7 @@ def _lacking(look: Look, reading: Reading, trial: Trial, sentence: str) -> str:
         "registry": "the schema registry (--set registry=URL)",
     }
     give = " or ".join(ways.get(need, f"--set {need}=…") for need in needs)
-    end = f"give {give}" if give else f"see `waybill formats {name}` for its settings (--set)"
+    end = f"give {give}" if give else "tell what is missing by --set, --key or --tables"
     return (
         f"{look.place}: nothing of the sample can be read as {name} ({printable(sentence)}): {end}"
     )

@@ -14,6 +14,7 @@ from waybill.made_ids import WITHIN
 if TYPE_CHECKING:
     from waybill.cli.drafts.draft import Draft, DraftTarget
     from waybill.cli.drafts.evidence import Evidence
+    from waybill.cli.drafts.reading import Help
     from waybill.protocol import Settings
 
 SECRET = ("password", "secret", "token", "user_info")
@@ -41,14 +42,23 @@ def source_settings(draft: Draft, schemas: str | None) -> Iterator[Node]:
         yield node
     if schemas is not None:
         yield Node("schemas", scalar(schemas), note="a folder is named in full here")
-    for help_ in reading.helps[:3]:
-        taken = "nothing" if not help_.refused else f"{help_.refused} instead"
-        sentence = (
-            f"whether {help_.name} is {scalar(help_.value)}: {found.refused_count} of the sample "
-            f"are refused, with it {taken}"
-        )
-        yield Node(help_.name, scalar(help_.value), decide=[sentence], active=False)
+    yield from _helps(draft)
     yield from _zone(model, reading.settings, found)
+
+
+def _helps(draft: Draft) -> Iterator[Node]:
+    """Settings that would read what is refused, each with every value that does."""
+    reading = draft.reading
+    refused = counted(reading.evidence.refused_count, "row or message", "rows or messages")
+    by_name: dict[str, list[Help]] = {}
+    for one in reading.helps:
+        by_name.setdefault(one.name, []).append(one)
+    for name, helps in by_name.items():
+        told = ", ".join(f"{one.refused} with {scalar(one.value)}" for one in helps)
+        sentence = f"what {name} is: of the sample {refused} are refused as it is, {told}"
+        values = Node(name, scalar(helps[0].value), decide=[sentence], active=False)
+        if name not in reading.settings:
+            yield values
 
 
 def _zone(model: type[Settings], given: dict[str, Any], found: Evidence) -> Iterator[Node]:

@@ -57,8 +57,8 @@ class Node:
         note: what it is, at the end of its line.
         decide: what a person has to know to decide about it, a sentence each; lines below the
             first of one are its details.
-        active: whether it is set. What is not is a comment that becomes a field without its `# `;
-            so is a field with parts of which none is set.
+        active: whether it is set. What is not stands behind a `#` without a blank, which only has
+            to be taken away; so does a field with parts of which none is set.
     """
 
     label: str
@@ -71,7 +71,8 @@ class Node:
     @property
     def is_set(self) -> bool:
         """Whether it, or anything inside of it, is set."""
-        return self.active and (not self.parts or any(part.is_set for part in self.parts))
+        there = [part for part in self.parts if part.is_there]
+        return self.active and (not there or any(part.is_set for part in there))
 
     @property
     def is_there(self) -> bool:
@@ -115,7 +116,7 @@ def _lines(node: Node) -> Iterator[str]:
         for detail in details:
             yield from comment(f"  {detail}", "    ")
     if not node.is_set:
-        yield from (f"# {line}" for line in _plain_lines(node))
+        yield from (f"#{line}" for line in _plain_lines(node))
     elif node.label:
         yield _line(node)
         yield from (f"  {line}" for line in written(node.parts))
