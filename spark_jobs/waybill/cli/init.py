@@ -15,6 +15,7 @@ from waybill.cli.check import check, print_findings
 from waybill.cli.drafts.draft import Draft, DraftTarget
 from waybill.cli.drafts.evidence import as_data
 from waybill.cli.drafts.migration_text import decisions_of, migration_text
+from waybill.cli.drafts.proven_types import proven_types
 from waybill.cli.drafts.questions import Questions
 from waybill.cli.drafts.reading import Reading, SeveralFit, read
 from waybill.cli.drafts.source_look import SAMPLE, TOPIC, Look, is_topic, look
@@ -101,6 +102,7 @@ def _drafted(options: Beginning, connection: str, questions: Questions | None) -
     name, file = _name_and_file(options, found, questions)
     draft = Draft(found, reading, file, name, bootstrap=options.bootstrap)
     _declare(draft, rules)
+    draft.guesses = proven_types(reading, found.messages, rules)
     places = [_target_of(text) for text in options.targets]
     if questions is not None and not places:
         places = questions.targets(draft)
@@ -109,7 +111,7 @@ def _drafted(options: Beginning, connection: str, questions: Questions | None) -
     if settings["to"] and not draft.targets:
         raise ConfigurationError("--set to.… sets something of a target: name one with --to")
     if options.declare_types:
-        take_types(draft)
+        draft.take_types()
     if questions is not None:
         questions.keys(draft)
         questions.types(draft)
@@ -149,15 +151,6 @@ def _name_and_file(
     file = file or _default_file(name)
     _check_file(file, options.force)
     return name, file
-
-
-def take_types(draft: Draft) -> None:
-    """Declare every type that the sample suggests."""
-    for table in draft.tables:
-        told = draft.types.setdefault(table.name, {})
-        for column, guess in table.type_guesses.items():
-            if "${" not in column:
-                told.setdefault(column, guess.type)
 
 
 # Options

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from tests.golden import test_golden as golden
 from tests.unit.inprocess.test_detect import case_of, messages_of
 from waybill.cli.init import Beginning, init_command
 from waybill.inprocess.kafka_files import MessageFile
 from waybill.protocol import Encoded
-from waybill.records import Message
+
+if TYPE_CHECKING:
+    import pytest
+
+    from waybill.records import Message
 
 SWITCHED_OFF = re.compile(r"^(\s*)#(?=(?:  )*[^\s#])", re.MULTILINE)
 """A `#` before a field: behind it stand no blanks, or those of two for each field around."""
@@ -69,6 +70,3 @@ def decided(file: Path) -> Path:
 def wrong(data: dict[str, Any]) -> list[str]:
     """What the check found to fix."""
     return [f"{f['about']}: {f['text']}" for f in data["findings"] if f["verdict"] == "wrong"]
-
-
-__all__ = ["golden", "golden_options", "put"]

@@ -13,6 +13,7 @@ from waybill.storage.file_store import file_name
 
 if TYPE_CHECKING:
     from waybill.cli.drafts.evidence import TableSeen
+    from waybill.cli.drafts.proven_types import Types
     from waybill.cli.drafts.reading import Reading
     from waybill.cli.drafts.source_look import Look
     from waybill.cli.drafts.target_trial import TargetTrial
@@ -57,6 +58,7 @@ class Draft:
         name: its name.
         keys: key columns that were told, by table.
         types: types that were told or taken from the sample, by table and column.
+        guesses: types that the sample suggests for columns that have none, likewise.
         targets: where it publishes.
         bootstrap: servers that were given in place of a connection.
     """
@@ -67,6 +69,7 @@ class Draft:
     name: str
     keys: dict[str, list[str]] = field(default_factory=dict)
     types: dict[str, dict[str, str]] = field(default_factory=dict)
+    guesses: Types = field(default_factory=dict)
     targets: list[DraftTarget] = field(default_factory=list)
     bootstrap: str | None = None
 
@@ -93,6 +96,13 @@ class Draft:
         if os.environ.get("WAYBILL_LAKE") or self.folder.name == "migrations":
             return None
         return str(self.project / ".waybill" / "lake")
+
+    def take_types(self) -> None:
+        """Declare every type that the sample suggests."""
+        for table, guesses in self.guesses.items():
+            told = self.types.setdefault(table, {})
+            for column, guess in guesses.items():
+                told.setdefault(column, guess.type)
 
     def relative(self, path: str) -> str:
         """A path as the file names it: from its folder where it is in the same project."""

@@ -220,11 +220,10 @@ def _table(draft: Draft, table: TableSeen) -> Node:
         Node(column, scalar(declared), note="as it was declared")
         for column, declared in told.items()
     ]
-    guesses = {n: guess for n, guess in table.type_guesses.items() if n not in told}
+    guesses = draft.guesses.get(table.name, {})
+    guesses = {name: guess for name, guess in guesses.items() if name not in told}
     for column, guess in guesses.items():
-        # A name with a variable in it would be filled in.
-        if "${" not in column:
-            types.append(Node(column, scalar(guess.type), note=guess.why, active=False))
+        types.append(Node(column, scalar(guess.type), note=guess.why, active=False))
     if guesses:
         columns = counted(len(guesses), "column")
         kind = "a string" if len(guesses) == 1 else "strings"
@@ -233,9 +232,7 @@ def _table(draft: Draft, table: TableSeen) -> Node:
             "in the lake; these types hold every value of the sample, and one that does not fit "
             "later is refused"
         )
-        first = next((node for node in types if not node.active), None)
-        if first is not None:
-            first.decide.append(sentence)
+        next(node for node in types if not node.active).decide.append(sentence)
     parts.append(Node("columns", parts=types))
     return Node(table.name, parts=[part for part in parts if part.is_there])
 

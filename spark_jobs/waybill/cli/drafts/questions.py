@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waybill.cli.drafts.conversation import NOTHING, Conversation
 from waybill.cli.drafts.migration_text import ranking
-from waybill.cli.drafts.settings_to_decide import instants_of
+from waybill.cli.drafts.settings_to_decide import instants_of, lacking_ids
 from waybill.cli.drafts.target_trial import try_target
 from waybill.counting import counted
 from waybill.envelopes import registry
@@ -86,7 +86,7 @@ class Questions:
 
     def types(self, draft: Draft) -> None:
         """Whether the types that the sample suggests are declared."""
-        guesses = {t.name: t.type_guesses for t in draft.tables if t.type_guesses}
+        guesses = {} if draft.types else draft.guesses
         count = sum(len(types) for types in guesses.values())
         if not count:
             return
@@ -95,11 +95,7 @@ class Questions:
             listed = ", ".join(f"{name} {guess.type}" for name, guess in list(types.items())[:8])
             self.talk.say(f"  {table}: {listed}")
         if self.talk.confirm("Declare the types that hold the sample"):
-            for table, types in guesses.items():
-                told = draft.types.setdefault(table, {})
-                for name, guess in types.items():
-                    if "${" not in name:
-                        told.setdefault(name, guess.type)
+            draft.take_types()
 
     def settings(self, draft: Draft) -> None:
         """The time zone of the source's clocks, and where ids of targets come from."""
@@ -117,10 +113,8 @@ class Questions:
             zone = self.talk.ask("Time zone of that clock", "UTC", check)
             reading.settings["timezone"] = zone
         for target in draft.targets:
-            if "sequence_from" not in target.trial.envelope.encode_settings.model_fields:
-                continue
-            lacking = target.trial.refused["sequence"]
-            if not lacking or "sequence_from" in target.settings:
+            lacking = lacking_ids(reading, target)
+            if not lacking:
                 continue
             changes = counted(len(reading.evidence.changes), "change")
             self.talk.say(

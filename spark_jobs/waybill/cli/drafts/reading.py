@@ -207,7 +207,7 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
     """
     messages = look.messages
     try:
-        found = _attempt(reading, reading.all_settings(), messages, rules)
+        found = attempt(reading, reading.all_settings(), messages, rules)
     except WaybillError as error:
         raise ConfigurationError(_lacking(look, reading, trial, error.sentence)) from error
     if found.refused:
@@ -221,19 +221,22 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
         more = f"; {' and '.join(same)} would do, too" if same else ""
         reading.told[best.name] = f"found by trying: without it all is refused ({sentence}){more}"
         reading.helps = []
-        found = _attempt(reading, reading.all_settings(), messages, rules)
+        found = attempt(reading, reading.all_settings(), messages, rules)
     if not found.changes:
-        sentence = next(
-            (one.sentence for one in found.refused.values()),
-            "every message is skipped, such as tombstones",
-        )
+        skipped = "every message is skipped, such as a tombstone"
+        sentence = next((one.sentence for one in found.refused.values()), skipped)
         raise ConfigurationError(_lacking(look, reading, trial, sentence))
     reading.evidence = found
 
 
-def _attempt(
+def attempt(
     reading: Reading, settings: Mapping[str, Any], messages: Sequence[Message], rules: TableRules
 ) -> Evidence:
+    """What messages tell if they are read with settings and declared tables.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+    """
     envelope = reading.envelope
     assert envelope.decoder is not None, "only envelopes that are read are tried"
     checked = checked_settings(envelope.decode_settings, dict(settings), envelope, "from")
@@ -250,7 +253,7 @@ def _helps(
         if name in reading.settings:
             continue
         try:
-            tried = _attempt(reading, {**reading.all_settings(), **choice}, messages, rules)
+            tried = attempt(reading, {**reading.all_settings(), **choice}, messages, rules)
         except WaybillError:
             continue
         if tried.refused_count < base.refused_count and len(tried.changes) > len(base.changes):

@@ -14,7 +14,7 @@ from waybill.made_ids import WITHIN
 if TYPE_CHECKING:
     from waybill.cli.drafts.draft import Draft, DraftTarget
     from waybill.cli.drafts.evidence import Evidence
-    from waybill.cli.drafts.reading import Help
+    from waybill.cli.drafts.reading import Help, Reading
     from waybill.protocol import Settings
 
 SECRET = ("password", "secret", "token", "user_info")
@@ -143,30 +143,38 @@ def _is_debezium(name: str) -> bool:
 
 def _sequence(draft: Draft, target: DraftTarget) -> Iterator[Node]:
     """Where the ids of the target come from, if the sample's changes lack them."""
-    model, trial = target.trial.envelope.encode_settings, target.trial
-    if "sequence_from" not in model.model_fields or "sequence_from" in target.settings:
+    reading, found = draft.reading, draft.reading.evidence
+    lacking = lacking_ids(reading, target)
+    if lacking:
+        changes = counted(len(found.changes), "change")
+        sentence = (
+            f"where ids come from: {lacking} of {changes} have no sequence id, and "
+            f"{target.envelope} refuses them among others that have one; made from the position "
+            "none of them is refused, and ids order a partition only"
+        )
+        yield Node("sequence_from", "position", decide=[sentence], active=False)
         return
-    evidence = draft.reading.evidence
-    within = trial.made_ids.get(WITHIN, 0)
-    lacking = trial.refused["sequence"]
-    if not lacking:
-        if within and len(evidence.partitions) > 1:
-            sentence = (
-                f"whether the ids of {target.envelope} may be made from the position: the source "
-                f"has none, and the sample came from {len(evidence.partitions)} partitions or "
-                "files, between which made ids say nothing. They cannot come from anywhere else"
-            )
-            yield Node("sequence_from", "position", decide=[sentence], active=False)
+    fields = target.trial.envelope.encode_settings.model_fields
+    if "sequence_from" not in fields or "sequence_from" in target.settings:
         return
+    if target.trial.made_ids.get(WITHIN, 0) and len(found.partitions) > 1:
+        sentence = (
+            f"whether ids of {target.envelope} may be made from the position, which is all there "
+            f"is: the sample came from {len(found.partitions)} partitions or files, between which "
+            "such ids say nothing"
+        )
+        yield Node("sequence_from", "position", decide=[sentence], active=False)
+
+
+def lacking_ids(reading: Reading, target: DraftTarget) -> int:
+    """How many changes a target refuses because they have no sequence id."""
+    model, refused = target.trial.envelope.encode_settings, target.trial.refused.total()
+    told = "sequence_from" not in model.model_fields or "sequence_from" in target.settings
+    if told or not refused or not reading.evidence.unsequenced:
+        return 0
+    settings = {**target.settings, "sequence_from": "position"}
     try:
-        settings = {**target.settings, "sequence_from": "position"}
-        tried = try_target(draft.reading, target.envelope, settings, evidence.changes)
+        tried = try_target(reading, target.envelope, settings, reading.evidence.changes)
     except ConfigurationError:
-        return
-    rest = tried.refused.total()
-    sentence = (
-        f"where ids come from: {lacking} of {counted(len(evidence.changes), 'change')} have no "
-        f"sequence id, and {target.envelope} refuses them among others; made from the position "
-        f"{'none is' if not rest else f'{rest} are'} refused, and they order a partition only"
-    )
-    yield Node("sequence_from", "position", decide=[sentence], active=False)
+        return 0
+    return max(0, refused - tried.refused.total())
