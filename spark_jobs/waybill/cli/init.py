@@ -17,7 +17,7 @@ from waybill.cli.drafts.evidence import as_data
 from waybill.cli.drafts.migration_text import decisions_of, migration_text
 from waybill.cli.drafts.proven_types import proven_types
 from waybill.cli.drafts.questions import Questions
-from waybill.cli.drafts.reading import Reading, SeveralFit, read
+from waybill.cli.drafts.reading import NoneFits, Reading, SeveralFit, read
 from waybill.cli.drafts.source_look import SAMPLE, TOPIC, Look, is_topic, look
 from waybill.cli.drafts.target_trial import try_target
 from waybill.cli.findings import WRONG
@@ -96,7 +96,20 @@ def _drafted(options: Beginning, connection: str, questions: Questions | None) -
     """The draft, with everything that options and answers decide."""
     settings, rules = _settings(options.settings), _rules(options)
     found = look(options.source, options.layout, connection, options.sample)
-    reading = _reading(options, found, settings["from"], rules, questions)
+    try:
+        reading = _reading(options, found, settings["from"], rules, questions)
+    except NoneFits as error:
+        if found.narrower is None:
+            raise
+        # What lies in folders below is often something else about the topic.
+        place, narrower = found.place, found.narrower
+        found = look(narrower, options.layout, connection, options.sample)
+        try:
+            reading = _reading(options, found, settings["from"], rules, questions)
+        except NoneFits:
+            raise error from None
+        found.place = place
+        found.notes.append("files in folders below left out: together with them no format fits")
     if not options.json:
         _print_look(found, reading)
     name, file = _name_and_file(options, found, questions)

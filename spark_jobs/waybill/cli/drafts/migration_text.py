@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waybill.cli.drafts.evidence import TableSeen
 from waybill.cli.drafts.settings_to_decide import source_settings, target_settings
 from waybill.cli.drafts.yaml_text import Node, comment, scalar, written
 from waybill.connections import variable_of
@@ -14,7 +15,6 @@ from waybill.envelopes import registry
 
 if TYPE_CHECKING:
     from waybill.cli.drafts.draft import Draft, DraftTarget
-    from waybill.cli.drafts.evidence import TableSeen
 
 LISTED = 60
 """Tables that stand in the comment at the top."""
@@ -210,7 +210,12 @@ def _halves(draft: Draft) -> Node:
 
 
 def _tables(draft: Draft) -> Node:
-    return Node("tables", parts=[_table(draft, table) for table in draft.tables])
+    tables = draft.tables
+    names = {table.name for table in tables}
+    # What options declare and the sample does not have: patterns, and tables that come later.
+    others = [name for name in {**draft.keys, **draft.types} if name not in names]
+    tables = [*tables, *(TableSeen(name, key=()) for name in sorted(others))]
+    return Node("tables", parts=[_table(draft, table) for table in tables])
 
 
 def _table(draft: Draft, table: TableSeen) -> Node:
@@ -242,8 +247,8 @@ def _key(draft: Draft, table: TableSeen) -> Node:
         key = draft.keys[table.name]
         note = "its key" if key else "it has no key: rows are never updated or deleted"
         return Node("key", scalar(key), note=note)
-    if table.key:
-        # The messages state it: nothing to say.
+    if table.key or not table.rows:
+        # The messages state it, or there are none: nothing to say.
         return Node("key")
     guesses = table.key_guesses
     if not guesses:

@@ -76,6 +76,10 @@ class Reading:
         return {**self.settings, **({} if self.schemas is None else {"schemas": self.schemas})}
 
 
+class NoneFits(ConfigurationError):
+    """The messages are of no envelope, or of several at once."""
+
+
 class SeveralFit(ConfigurationError):
     """Several envelopes fit equally well.
 
@@ -106,7 +110,8 @@ def read(
 
     Raises:
         SeveralFit: several envelopes fit equally well.
-        ConfigurationError: none fits, the messages are a mixture, or what is needed is not given.
+        NoneFits: none fits, or the messages are a mixture.
+        ConfigurationError: what is needed is not given.
     """
     given = {**settings, **({} if schemas is None else {"schemas": schemas})}
     check_known(given)
@@ -146,7 +151,7 @@ def _chosen(look: Look, verdict: Verdict) -> str:
         raise ConfigurationError(f"{look.place} holds no messages: it is {look.foreign}")
     named = [trial.name for trial in verdict.named]
     if not named:
-        raise ConfigurationError(_none_fits(look, verdict.trials, verdict.messages))
+        raise NoneFits(_none_fits(look, verdict.trials, verdict.messages))
     if verdict.mixed:
         counts = " and ".join(f"{t.best} {t.name}" for t in verdict.named)
         message = (
@@ -154,7 +159,7 @@ def _chosen(look: Look, verdict: Verdict) -> str:
             "files or topics of one format, or say with --format which one counts, and the others "
             "are refused"
         )
-        raise ConfigurationError(message)
+        raise NoneFits(message)
     if len(named) > 1:
         raise SeveralFit(_several_fit(look, verdict.named), named)
     return named[0]

@@ -45,6 +45,7 @@ class Look:
         notes: what a person should know.
         foreign: what the files are if they hold no messages.
         name: a name for the migration.
+        narrower: a pattern of the files right in the folder, if there are others below it.
     """
 
     place: str
@@ -57,6 +58,7 @@ class Look:
     notes: list[str] = field(default_factory=list)
     foreign: str | None = None
     name: str = ""
+    narrower: str | None = None
 
     @property
     def messages(self) -> list[Message]:
@@ -177,7 +179,19 @@ def _files(source: str, layout: str | None, count: int) -> Look:
         [printable(note) for note in notes],
         kind.foreign,
         _name_of(basename(path.rstrip("/")) if single else basename(listing.base.rstrip("/"))),
+        _narrower(listing, group, kept=single or _has_magic(source)),
     )
+
+
+def _has_magic(source: str) -> bool:
+    return not _MAGIC.isdisjoint(source)
+
+
+def _narrower(listing: Listing, group: Sequence[str], kept: bool) -> str | None:
+    top = [name for name in group if "/" not in name]
+    if kept or not top or len(top) == len(group):
+        return None
+    return _pattern_of(listing.base, top)
 
 
 def _largest_group(listing: Listing, names: Sequence[str]) -> tuple[list[str], list[str]]:
