@@ -99,7 +99,7 @@ def init(
     --force.
 
     [dim]Example:[/]  waybill init /data/orders --to debezium-json
-    [dim]Example:[/]  waybill init kafka:shop.* --bootstrap localhost:9092 --to canal=kafka:shop_out
+    [dim]Example:[/]  waybill init kafka:orders --bootstrap localhost:9092 --to canal
     """
     from waybill.cli.init import Beginning, init_command
 

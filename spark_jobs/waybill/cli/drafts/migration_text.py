@@ -221,11 +221,13 @@ def _tables(draft: Draft) -> Node:
 def _table(draft: Draft, table: TableSeen) -> Node:
     parts = [_key(draft, table)]
     told = draft.types.get(table.name, {})
-    types = [
-        Node(column, scalar(declared), note="as it was declared")
-        for column, declared in told.items()
-    ]
     guesses = draft.guesses.get(table.name, {})
+    types = []
+    for column, declared in told.items():
+        guess = guesses.get(column)
+        seen = guess is not None and guess.type == declared
+        note = guess.why if guess is not None and seen else "as it was declared"
+        types.append(Node(column, scalar(declared), note=note))
     guesses = {name: guess for name, guess in guesses.items() if name not in told}
     for column, guess in guesses.items():
         types.append(Node(column, scalar(guess.type), note=guess.why, active=False))
@@ -326,10 +328,11 @@ def _files(draft: Draft, target: DraftTarget) -> Node:
     path = Node("path", scalar(draft.relative(str(target.path))), note="belongs to this target")
     why = "one message value a line" if target.layout == "lines" else "keys, values and headers"
     layout = Node("layout", scalar(target.layout), note=why)
-    if target.layout == "lines" and trial.headers:
+    if target.layout == "lines" and (trial.headers or trial.tombstones):
         layout.decide.append(
-            f"the layout: {trial.headers} of {counted(trial.messages, 'message')} of the sample "
-            "have headers, which lines do not hold; parquet does"
+            f"the layout: of {counted(trial.messages, 'message')} of the sample {trial.headers} "
+            f"have headers and {trial.tombstones} are tombstones, which lines do not hold; parquet "
+            "does"
         )
     return Node("files", parts=[path, layout])
 

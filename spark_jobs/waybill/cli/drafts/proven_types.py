@@ -52,8 +52,10 @@ def proven_types(reading: Reading, messages: Sequence[Message], rules: TableRule
     single = [(table, column) for table, found in guesses.items() for column in found]
     for table_name, column in single[:MOST]:
         guess = guesses[table_name][column]
-        if _holds(reading, messages, rules, {table_name: {column: guess}}):
-            proven.setdefault(table_name, {})[column] = guess
+        for one in (guess, *guess.others):
+            if _holds(reading, messages, rules, {table_name: {column: one}}):
+                proven.setdefault(table_name, {})[column] = one
+                break
     return proven if _holds(reading, messages, rules, proven) else {}
 
 

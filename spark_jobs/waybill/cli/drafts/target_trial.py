@@ -29,6 +29,7 @@ class TargetTrial:
         messages: how many were written.
         binary: how many of them a line cannot hold.
         headers: how many have headers.
+        tombstones: how many have no value.
         refused: changes that cannot be written, by kind.
         first: why the first cannot.
         losses: what was lost, by capability.
@@ -40,6 +41,7 @@ class TargetTrial:
     messages: int = 0
     binary: int = 0
     headers: int = 0
+    tombstones: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     first: str = ""
     losses: Counter[str] = field(default_factory=Counter)
@@ -91,6 +93,7 @@ def try_target(
         else:
             found.messages += len(written)
             found.headers += sum(message.headers is not None for message in written)
+            found.tombstones += sum(message.value is None for message in written)
             found.binary += sum(not _is_line(message.value) for message in written)
         account.tell(losses, change.message.topic, change.message.partition)
     found.losses = account.losses

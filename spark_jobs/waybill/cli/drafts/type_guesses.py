@@ -25,10 +25,20 @@ class TypeGuess(NamedTuple):
     Attributes:
         type: as `tables` of a migration declares it.
         why: what was seen.
+        other: another type that they may fit: an instant that is counted from 1970.
     """
 
     type: str
     why: str
+    other: str | None = None
+
+    @property
+    def others(self) -> list[TypeGuess]:
+        """What to take where the messages cannot be read with the type."""
+        if self.other is None:
+            return []
+        why = f"{self.why.partition(';')[0]}, counted from 1970"
+        return [TypeGuess(self.other, why)]
 
 
 def type_guess(values: Collection[str]) -> TypeGuess | None:
@@ -47,7 +57,7 @@ def _guessed(values: Collection[str]) -> TypeGuess | None:
         least, most = min(map(_number, values)), max(map(_number, values))
         span = f"{count}: {least} to {most}" if least != most else f"{count}: {least}"
         if least >= -(2**63) and most < 2**63:
-            return TypeGuess("bigint", span + _as_clock(least, most))
+            return _counted("bigint", span, least, most)
         if least >= 0 and most < 2**64:
             return TypeGuess("bigint unsigned", span)
         digits = max(len(value.lstrip("-")) for value in values)
@@ -58,8 +68,8 @@ def _guessed(values: Collection[str]) -> TypeGuess | None:
         if whole + scale > DIGITS:
             return None
         why = f"{count} with up to {scale} digits behind the point and {whole} before it"
-        why += _as_clock(*(int(end(values, key=float).partition(".")[0]) for end in (min, max)))
-        return TypeGuess(f"decimal({DIGITS},{scale})", why)
+        least, most = (int(end(values, key=float).partition(".")[0]) for end in (min, max))
+        return _counted(f"decimal({DIGITS},{scale})", why, least, most)
     if all(_INTEGER.fullmatch(v) or _DECIMAL.fullmatch(v) or _FLOAT.fullmatch(v) for v in values):
         return TypeGuess("double", f"{count}, some with an exponent")
     for pattern, kind, what in (
@@ -76,12 +86,13 @@ def _guessed(values: Collection[str]) -> TypeGuess | None:
 _UNITS = (("seconds", 1), ("milliseconds", 10**3), ("microseconds", 10**6))
 
 
-def _as_clock(least: int, most: int) -> str:
-    """A hint where numbers could count from 1970, of the years 2001 to 2096."""
+def _counted(declared: str, why: str, least: int, most: int) -> TypeGuess:
+    """A type of numbers, with a hint where they could count from 1970: the years 2001 to 2096."""
     for unit, factor in _UNITS:
         if 10**9 * factor <= least and most < 4 * 10**9 * factor:
-            return f"; if these are {unit} since 1970, it is a timestamptz"
-    return ""
+            hint = f"{why}; perhaps {unit} since 1970, then timestamptz"
+            return TypeGuess(declared, hint, "timestamptz")
+    return TypeGuess(declared, why)
 
 
 def _number(text: str) -> int:
