@@ -17,7 +17,7 @@ from waybill.cli.drafts.evidence import as_data
 from waybill.cli.drafts.migration_text import decisions_of, migration_text
 from waybill.cli.drafts.proven_types import proven_types
 from waybill.cli.drafts.questions import Questions
-from waybill.cli.drafts.reading import NoneFits, Reading, SeveralFit, read
+from waybill.cli.drafts.reading import Lacking, NoneFits, Reading, SeveralFit, read
 from waybill.cli.drafts.source_look import SAMPLE, TOPIC, Look, is_topic, look
 from waybill.cli.drafts.target_trial import try_target
 from waybill.cli.findings import WRONG
@@ -28,10 +28,10 @@ from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import check_new
 from waybill.kafka.client import DEFAULT_CONNECTION
-from waybill.spec.file import load_migration
+from waybill.spec.file import SpecificationError, load_migration
 from waybill.spec.migrations_folder import VARIABLE, folder_of
 from waybill.spec.values import check_migration_name
-from waybill.storage.file_store import LocalStore
+from waybill.storage.file_store import TEMPORARY, LocalStore
 from waybill.tables import TableRule, TableRules
 
 if TYPE_CHECKING:
@@ -140,16 +140,29 @@ def _reading(
     questions: Questions | None,
 ) -> Reading:
     """How the source is read; a person may choose where several envelopes fit."""
-    schemas = None if options.schemas is None else schemas_in(options.schemas)
-    try:
-        reading = read(found, options.format, settings, schemas, rules)
-    except SeveralFit as error:
-        if questions is None:
-            raise
-        reading = read(found, questions.format(error), settings, schemas, rules)
-    if options.schemas is not None:
-        # The file names it; its content is not copied.
-        reading.schemas_file = str(options.schemas.absolute())
+    name, file, settings = options.format, options.schemas, dict(settings)
+    while True:
+        schemas = None if file is None else schemas_in(file)
+        try:
+            reading = read(found, name, settings, schemas, rules)
+        except SeveralFit as error:
+            if questions is None:
+                raise
+            name = questions.format(error)
+        except Lacking as error:
+            place = None if questions is None else questions.schemas(error)
+            if place is None:
+                raise
+            name = error.name
+            if isinstance(place, Path):
+                file = place
+            else:
+                settings["registry"] = place
+        else:
+            break
+    if file is not None:
+        # The migration names it; its content is not copied.
+        reading.schemas_file = str(file.expanduser().absolute())
     return reading
 
 
@@ -292,14 +305,33 @@ def _check_file(file: Path, force: bool) -> None:
 
 
 def _placed(file: Path, text: str, force: bool) -> Migration:
-    """Put the file there when it can be read, whole or not at all."""
-    store = LocalStore(str(file.absolute().parent))
-    content = text.encode()
-    if force:
-        with store.write(file.name) as stream:
-            stream.write(content)
-    elif not store.create(file.name, content):
-        check_new(force, str(file))
+    """Put the file there if it can be read, whole or not at all.
+
+    Raises:
+        ConfigurationError: it says what no migration may, or cannot be written.
+    """
+    folder = file.absolute().parent
+    store = LocalStore(str(folder))
+    trial = f"{TEMPORARY}{file.name}"
+    try:
+        with store.write(trial) as stream:
+            stream.write(text.encode())
+        try:
+            load_migration(folder / trial)
+        except SpecificationError as error:
+            told = "; ".join(re.sub(r"^.*?:[0-9]+: ", "", one) for one in error.problems)
+            message = f"such a migration cannot be: {told.rstrip(':')}"
+            raise ConfigurationError(message) from error
+        finally:
+            store.remove(trial)
+        if force:
+            with store.write(file.name) as stream:
+                stream.write(text.encode())
+        elif not store.create(file.name, text.encode()):
+            check_new(force, str(file))
+    except OSError as error:
+        message = f"{printable(str(file))} cannot be written ({error.strerror}); name another file"
+        raise ConfigurationError(message) from error
     return load_migration(file)
 
 

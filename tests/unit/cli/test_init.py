@@ -189,6 +189,57 @@ def test_a_file_that_appears_meanwhile_stays(monkeypatch):
     assert sorted(path.name for path in Path().iterdir()) == ["t.jsonl", "t.yaml"]
 
 
+def test_what_no_migration_may_say_is_not_written(tmp_path):
+    Path("t").mkdir()
+    Path("t/0.jsonl").write_bytes(lines(*map(canal, range(3))))
+    sentence = refused(source="t", targets=["maxwell=t/out"])
+    assert "publishes files to" in sentence
+    assert "which source.files reads" in sentence
+    assert sorted(path.name for path in Path().iterdir()) == ["t"]
+
+
+def test_a_folder_behind_a_link_is_named_from_where_the_file_is(tmp_path, capsys):
+    """`../t` from the link would be another folder than from where it leads."""
+    Path("real/deep/migrations").mkdir(parents=True)
+    Path("real/deep/t.jsonl").write_bytes(lines(*map(canal, range(3))))
+    Path("migrations").symlink_to("real/deep/migrations")
+    data = drafted(capsys, source="real/deep/t.jsonl", targets=["maxwell"])
+    assert (data["code"], wrong(data)) == (0, [])
+    spec = load_migration("migrations/t.yaml")
+    assert spec.source.files.path == str(tmp_path / "real" / "deep" / "t.jsonl")
+
+
+def test_ids_that_a_topic_lacks_are_found_by_trying():
+    """Messages of OMS without `storeDataSequence`: a setting says that the topic has none."""
+    from waybill.cli.drafts.reading import read
+    from waybill.tables import TableRules
+
+    Path("t.jsonl").write_bytes(lines(*map(oms, range(4))))
+    found = look("t.jsonl", None, "", 100)
+    reading = read(found, None, {}, None, TableRules())
+    assert reading.envelope.name == "oms-default"
+    assert reading.settings == {"sequence_ids": "none"}
+    assert "without storeDataSequence" in reading.told["sequence_ids"]
+    assert reading.evidence.unsequenced == 4
+
+
+def oms(number: int) -> dict[str, object]:
+    about = {"checkpoint": None, "record_primary_key": "id", "record_primary_value": str(number)}
+    about |= {"source_identity": None, "dbType": "OB_MYSQL", "storeDataSequence": None}
+    about |= {"table_name": "orders", "db": "shop", "timestamp": "1700000000", "uniqueId": None}
+    row = {"id": number, "title": "x"}
+    return {"prevStruct": row, "postStruct": row, "allMetaData": about, "recordType": "UPDATE"}
+
+
+def test_a_column_that_updates_leave_out_can_be_the_key(capsys):
+    """Rows before hold what changed; the key is in the rows after."""
+    inserts = [maxwell(i) for i in range(4)]
+    updates = [{**maxwell(i, type="update"), "old": {"title": "y"}} for i in range(4)]
+    Path("t.jsonl").write_bytes(lines(*inserts, *updates))
+    data = drafted(capsys, source="t.jsonl")
+    assert data["tables"][0]["key_guesses"][0] == ["id"]
+
+
 # Input that is nothing, or not what it seems
 
 

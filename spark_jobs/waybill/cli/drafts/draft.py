@@ -76,7 +76,8 @@ class Draft:
     @property
     def folder(self) -> Path:
         """The folder of the file, from which relative paths are meant."""
-        return self.file.absolute().parent
+        # As the file will be read: through links.
+        return self.file.absolute().parent.resolve()
 
     @property
     def project(self) -> Path:

@@ -46,7 +46,6 @@ class ColumnSeen:
         type: its logical type, as the last message states it.
         source_type: the type as the messages name it.
         values: its values that are not null.
-        declared: whether options declared the type.
     """
 
     type: str = "unknown"
@@ -74,7 +73,7 @@ class TableSeen:
         sequenced: how many have a sequence id.
         full: how many are full rows without one.
         new_rows: rows that were inserted or read.
-        rows: every row that came.
+        rows: every row as its change leaves it, or as it was deleted.
     """
 
     name: str
@@ -231,10 +230,13 @@ def _take(found: Evidence, change: Change) -> None:
             seen.type, seen.source_type = str(column.type), column.source_type
     images = [image_of(image) for image in (change.before, change.after) if image is not None]
     for image in images:
-        table.rows.append(image)
         for column_name, text in image.items():
             if text is not None:
                 table.columns[column_name].values.append(text)
+    last = change.before if change.after is None else change.after
+    if last is not None and change.half is None:
+        # Rows before an update may hold no more than what changed.
+        table.rows.append(image_of(last))
     if change.operation in ("insert", "read") and change.half is None and change.after is not None:
         table.new_rows.append(image_of(change.after))
 

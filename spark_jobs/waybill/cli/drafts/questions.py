@@ -19,7 +19,7 @@ from waybill.spec.values import check_migration_name
 
 if TYPE_CHECKING:
     from waybill.cli.drafts.draft import Draft
-    from waybill.cli.drafts.reading import SeveralFit
+    from waybill.cli.drafts.reading import Lacking, SeveralFit
 
 MOST = 10
 """Tables whose key is asked for; of more, the file tells."""
@@ -38,6 +38,26 @@ class Questions:
         while not answer:
             answer = self.talk.choose(f"Which is it, {' or '.join(error.names)}?", error.names)
         return answer
+
+    def schemas(self, error: Lacking) -> Path | str | None:
+        """Where the schemas are: a file or folder, or the URL of a registry; None to give up."""
+        if not {"schemas", "registry"} & set(error.needs):
+            return None
+        self.talk.say(error.sentence.rpartition(": give")[0])
+        model = registry.get(error.name).decode_settings
+        urls = "registry" in model.model_fields
+
+        def check(answer: str) -> None:
+            if urls and "://" in answer:
+                checked_settings(model, {"registry": answer}, registry.get(error.name), "from")
+            elif answer and not Path(answer).expanduser().exists():
+                raise ConfigurationError(f"there is no file or folder {answer}")
+
+        what = "URL of the schema registry, or file" if urls else "File"
+        answer = self.talk.ask(f"{what} or folder of schemas (Enter to stop)", "", check)
+        if not answer:
+            return None
+        return answer if urls and "://" in answer else Path(answer).expanduser()
 
     def name(self, proposal: str) -> str:
         """The migration's name."""

@@ -80,6 +80,20 @@ class NoneFits(ConfigurationError):
     """The messages are of no envelope, or of several at once."""
 
 
+class Lacking(ConfigurationError):
+    """Nothing of the sample can be read without something that was not given.
+
+    Attributes:
+        name: the envelope.
+        needs: names of settings, any of which would do.
+    """
+
+    def __init__(self, sentence: str, name: str = "", needs: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.name = name
+        self.needs = list(needs)
+
+
 class SeveralFit(ConfigurationError):
     """Several envelopes fit equally well.
 
@@ -111,11 +125,12 @@ def read(
     Raises:
         SeveralFit: several envelopes fit equally well.
         NoneFits: none fits, or the messages are a mixture.
-        ConfigurationError: what is needed is not given.
+        Lacking: something is not given without which nothing can be read.
+        ConfigurationError: a setting is wrong.
     """
     given = {**settings, **({} if schemas is None else {"schemas": schemas})}
     check_known(given)
-    verdict = detect(look.spread(MESSAGES), rules, given)
+    verdict = _untied(detect(look.spread(MESSAGES), rules, given), look, rules, given)
     trials = {trial.name: trial for trial in verdict.trials}
     if name is None:
         name = _chosen(look, verdict)
@@ -140,6 +155,18 @@ def read(
         )
     _decode(reading, trial, look, rules)
     return reading
+
+
+def _untied(verdict: Verdict, look: Look, rules: TableRules, given: Mapping[str, Any]) -> Verdict:
+    """The verdict with a setting that tells apart envelopes of which none reads anything."""
+    if len(verdict.named) < 2 or verdict.mixed or any(t.read or t.needs for t in verdict.named):
+        return verdict
+    for choice in choices(verdict.named[0].envelope.decode_settings):
+        other = detect(look.spread(MESSAGES), rules, {**choice, **given})
+        if len(other.named) == 1 and other.named[0].read:
+            other.named[0].told = choice
+            return other
+    return verdict
 
 
 def _chosen(look: Look, verdict: Verdict) -> str:
@@ -214,7 +241,7 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
     try:
         found = attempt(reading, reading.all_settings(), messages, rules)
     except WaybillError as error:
-        raise ConfigurationError(_lacking(look, reading, trial, error.sentence)) from error
+        raise _lacking(look, reading, trial, error.sentence) from error
     if found.refused:
         reading.helps = _helps(reading, messages, rules, found)
     if not found.changes and reading.helps:
@@ -230,7 +257,7 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
     if not found.changes:
         skipped = "every message is skipped, such as a tombstone"
         sentence = next((one.sentence for one in found.refused.values()), skipped)
-        raise ConfigurationError(_lacking(look, reading, trial, sentence))
+        raise _lacking(look, reading, trial, sentence)
     reading.evidence = found
 
 
@@ -266,7 +293,7 @@ def _helps(
     return sorted(found, key=lambda one: one.refused)
 
 
-def _lacking(look: Look, reading: Reading, trial: Trial, sentence: str) -> str:
+def _lacking(look: Look, reading: Reading, trial: Trial, sentence: str) -> Lacking:
     """Why nothing of a sample can be read, and what to give."""
     name = reading.envelope.name
     needs = [need for need in trial.needs if need not in reading.all_settings()]
@@ -277,6 +304,5 @@ def _lacking(look: Look, reading: Reading, trial: Trial, sentence: str) -> str:
     }
     give = " or ".join(ways.get(need, f"--set {need}=…") for need in needs)
     end = f"give {give}" if give else "tell what is missing by --set, --key or --tables"
-    return (
-        f"{look.place}: nothing of the sample can be read as {name} ({printable(sentence)}): {end}"
-    )
+    reason = f"nothing of the sample can be read as {name} ({printable(sentence)})"
+    return Lacking(f"{look.place}: {reason}: {end}", name, needs)
