@@ -8,6 +8,8 @@ import pytest
 
 from tests.terminal import conversation
 from tests.unit.cli.command_line import waybill
+from tests.unit.cli.drafting import golden_options
+from tests.unit.inprocess.test_detect import own_cases
 from waybill.spec.file import load_migration
 
 CTRL_D = "\x04"
@@ -109,6 +111,28 @@ def test_the_time_zone_of_clocks_is_asked_for(tmp_path):
     assert code == 0, said
     spec = load_migration(tmp_path / "orders.yaml")
     assert spec.source.settings == {"timezone": "Asia/Shanghai"}
+
+
+def test_of_two_formats_a_person_tells_which_and_where_the_schemas_are(tmp_path):
+    path = next(path for path in own_cases("ibmcdc-avro") if path.stem == "row_null_and_delete")
+    golden_options(tmp_path, path)
+    answers = [
+        ("ibmcdc-avro and debezium-avro fit equally well", ""),
+        ("Which is it", "\n"),
+        ("Which is it", "ibmcdc-avro\n"),
+        ("nothing of the sample can be read as ibmcdc-avro", ""),
+        ("URL of the schema registry, or file or folder of schemas", "nowhere.json\n"),
+        ("there is no file or folder nowhere.json", "http://ann:s3cret@host\n"),
+        ("holds credentials", "schemas.json\n"),
+        ("Name of the migration", "topic\n"),
+        ("File to write", "\n"),
+        ("Publish in which envelope", "\n"),
+    ]
+    _, said, code = conversation(100, answers, "init", "in", folder=tmp_path)
+    assert code == 0, said
+    source = load_migration(tmp_path / "topic.yaml").source
+    assert (source.envelope, source.settings) == ("ibmcdc-avro", {})
+    assert source.schemas.file == str(tmp_path / "schemas.json")
 
 
 def test_a_file_that_is_there_stays_and_another_is_asked_for(log, tmp_path):

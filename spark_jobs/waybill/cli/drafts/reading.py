@@ -130,7 +130,8 @@ def read(
     """
     given = {**settings, **({} if schemas is None else {"schemas": schemas})}
     check_known(given)
-    verdict = _untied(detect(look.spread(MESSAGES), rules, given), look, rules, given)
+    first = detect(look.spread(MESSAGES), rules, given)
+    verdict = _untied(first, look, rules, given)
     trials = {trial.name: trial for trial in verdict.trials}
     if name is None:
         name = _chosen(look, verdict)
@@ -139,8 +140,10 @@ def read(
     for setting, value in trial.told.items():
         if setting not in reading.settings:
             reading.settings[setting] = value
-            why = "the rows name no table" if setting in ENGINE else "without it, all is refused"
-            reading.told[setting] = f"found by trying: {why}"
+            reasons = next((t.against for t in first.trials if t.name == name), {})
+            refused = "".join(f" ({sentence})" for sentence, _ in list(reasons.values())[:1])
+            why = "the rows name no table" if setting in ENGINE else "without it all is refused"
+            reading.told[setting] = f"found by trying: {why}{'' if setting in ENGINE else refused}"
     reading.why = [printable(line) for line in for_it(trial, verdict)[1:]]
     reading.others = [
         (other.name, printable(against(other)))
