@@ -6,12 +6,16 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
 import termios
 from collections.abc import Sequence
 from pathlib import Path
+
+SILENCE = 60
+"""Seconds after which a command that says nothing is taken to wait for somebody."""
 
 PROJECT = Path(__file__).resolve().parents[1]
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -54,6 +58,10 @@ def conversation(
     os.close(there)
     data, unanswered, seen = b"", list(answers), 0
     while True:
+        if not select.select([here], [], [], SILENCE)[0]:
+            # It asks something else, and would wait for ever.
+            process.kill()
+            break
         try:
             part = os.read(here, 1 << 16)
         except OSError:  # the other end is closed
@@ -65,8 +73,8 @@ def conversation(
         while unanswered and (at := said.find(unanswered[0][0], seen)) >= 0:
             seen = at + len(unanswered[0][0])
             os.write(here, unanswered.pop(0)[1].encode())
-    os.close(here)
     code = process.wait()
+    os.close(here)
     assert not unanswered, f"{unanswered[0][0]!r} was not asked:\n{_plain(data)}"
     return data.decode().replace("\r\n", "\n"), _plain(data), code
 

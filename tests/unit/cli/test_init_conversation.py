@@ -117,7 +117,7 @@ def test_of_two_formats_a_person_tells_which_and_where_the_schemas_are(tmp_path)
     path = next(path for path in own_cases("ibmcdc-avro") if path.stem == "row_null_and_delete")
     golden_options(tmp_path, path)
     answers = [
-        ("ibmcdc-avro and debezium-avro fit equally well", ""),
+        ("debezium-avro and ibmcdc-avro fit equally well", ""),
         ("Which is it", "\n"),
         ("Which is it", "ibmcdc-avro\n"),
         ("nothing of the sample can be read as ibmcdc-avro", ""),

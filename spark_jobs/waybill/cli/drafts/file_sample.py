@@ -139,7 +139,7 @@ def read_files(
     picked = chosen(tasks)
     at_end = count // 4
     if layout in ("parquet", "whole"):
-        head, whole = _in_batches(picked, layout, count)
+        head, whole = _in_batches(picked, layout, count, advance)
         return Read(head, [], whole and len(picked) == len(tasks), whole)
     share = max(1, -(-(count - at_end) // len(picked)))
     head, whole, tail, seen = [], len(picked) == len(tasks), [], True
@@ -154,7 +154,9 @@ def read_files(
     return Read(head, tail, whole, seen)
 
 
-def _in_batches(picked: list[FileTask], layout: str, count: int) -> tuple[list[Message], bool]:
+def _in_batches(
+    picked: list[FileTask], layout: str, count: int, advance: Advance | None
+) -> tuple[list[Message], bool]:
     """Messages of files that are read by the batch, and whether they are all of these files'."""
     from waybill.batches.messages import messages_of
     from waybill.sources.files import read_tasks
@@ -170,6 +172,8 @@ def _in_batches(picked: list[FileTask], layout: str, count: int) -> tuple[list[M
             if size >= HEAD_BYTES:
                 break
         whole = whole and next(every, None) is None
+        if advance is not None:
+            advance(min(task.size, HEAD_BYTES))
     return found, whole and len(picked) <= count
 
 
