@@ -25,6 +25,7 @@ FLOORS = (
     ("cli",),
     ("driver",),
     ("jobs",),
+    ("verify",),
     ("inprocess", "maintenance", "overview"),
     STAGES[:1] + STAGES[2:],
     ("origins", "stage_context"),

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
-UPKEEP, WATCH = "_upkeep", "_watch"
+UPKEEP, VERIFY, WATCH = "_upkeep", "_verify", "_watch"
 """What their ids end in, behind the migration's name."""
 
 
 def dags_beside(spec: Migration) -> list[str]:
     """The ids of those that there are."""
     watches = spec.alerts is not None and spec.alerts.watches
-    there = {UPKEEP: spec.upkeep is not None, WATCH: watches}
+    there = {
+        UPKEEP: spec.upkeep is not None,
+        VERIFY: spec.verify is not None,
+        WATCH: watches,
+    }
     return [f"{spec.name}{suffix}" for suffix, is_there in there.items() if is_there]

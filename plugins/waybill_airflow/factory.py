@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset, chain
 from waybill.errors import Code, ConfigurationError
 from waybill.report import STAGES
 from waybill_airflow.dag_docs import dag_docs
-from waybill_airflow.dag_ids import UPKEEP, WATCH
+from waybill_airflow.dag_ids import UPKEEP, VERIFY, WATCH
 from waybill_airflow.migration_files import read_migrations, sentence
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.params import batch_of, trigger_form
@@ -63,7 +63,8 @@ def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
     names = {spec.name: file for file, spec in migrations}
     for file, spec in migrations:
         try:
-            for dag in (build_dag(spec, file), build_upkeep(spec, file), build_watch(spec, file)):
+            for build in (build_dag, build_upkeep, build_verify, build_watch):
+                dag = build(spec, file)
                 if dag is None:
                     continue
                 if dag.dag_id != spec.name and dag.dag_id in names:
@@ -148,6 +149,33 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
             until_time="",
             drop_held="",
             name=f"waybill {spec.name} upkeep",
+        )
+    return dag
+
+
+def build_verify(spec: Migration, file: Path) -> DAG | None:
+    """The DAG that compares the tables with their database; none where the file names none."""
+    if spec.verify is None:
+        return None
+    with _dag_beside(
+        spec,
+        file,
+        VERIFY,
+        spec.verify.schedule,
+        description="Compares the merged tables with the source database, row by row.",
+        doc_md="Only reads the database. Fails if anything differs, and names the tables.",
+        retry_delay=timedelta(minutes=10),
+    ) as dag:
+        StageOperator(
+            task_id="verify",
+            stage="verify",
+            migration=str(file.absolute()),
+            batch="verify",
+            mode="incremental",
+            until=STAGES[-1],
+            until_time="",
+            drop_held="",
+            name=f"waybill {spec.name} verify",
         )
     return dag
 

@@ -55,8 +55,9 @@ SCRIPTS = {
     "validate": "validate_batch.py",
     "publish": "publish_batch.py",
     "upkeep": "keep_lake.py",
+    "verify": "verify_tables.py",
 }
-"""The entry script of each stage, and of the upkeep."""
+"""The entry script of each stage, of the upkeep and of a verification."""
 
 
 class StageOperator(SparkSubmitOperator):
@@ -70,7 +71,7 @@ class StageOperator(SparkSubmitOperator):
     **What it does not do:** it does not free the worker while Spark works.
 
     Args:
-        stage: one of the five stages, or `upkeep`, which belongs to no batch.
+        stage: one of the five stages, or `upkeep` or `verify`, which belong to no batch.
         migration: path of the migration's file.
         batch: id of the batch (templated).
         mode: what the snapshot reads (templated).
@@ -147,7 +148,7 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowFailException(message) from None
         try:
             spec = load_migration(self.migration).for_stage(self.stage)
-            connections = submission.connections(spec.connections)
+            connections = submission.connections(self._named(spec))
             driver = find_driver()
         except (ConfigurationError, DriverError) as error:
             raise AirflowFailException(str(error)) from None
@@ -158,6 +159,11 @@ class StageOperator(SparkSubmitOperator):
             raise
         self._tell_others(spec, report, context)
         return report
+
+    def _named(self, spec: Migration) -> list[str]:
+        """The connections that the stage needs; that of the database is for verifications alone."""
+        of_database = [spec.database] if self.stage == "verify" and spec.database else []
+        return [*spec.connections, *of_database]
 
     def _run(
         self, context: Context, spec: Migration, driver: Driver | None, connections: dict[str, str]

@@ -90,6 +90,9 @@ class Code(Enum):
     LEDGER_INCOMPLETE = "WB-6007", "The publish ledger has lost entries"
     SCHEMA_FILE_TAKEN = "WB-6008", "A published schema would replace another"
 
+    DATABASE_TABLE = "WB-6101", "A table cannot be compared with its source"
+    DATABASE_DIFFERS = "WB-6102", "The tables differ from their source database"
+
     CONCURRENT_RUN = "WB-7001", "Another run was faster"
     LAKE_FILE_LOST = "WB-7002", "The lake has lost a file"
     PLACE_NOT_WRITABLE = "WB-7003", "A folder cannot be written"
@@ -107,6 +110,8 @@ class Code(Enum):
     DRIVER_UNREACHABLE = "WB-8201", "The driver does not answer"
     DRIVER_CONNECTION = "WB-8202", "The connection to the driver is wrong"
     DRIVER_REFUSED = "WB-8203", "The driver refuses a stage"
+    DATABASE_UNREACHABLE = "WB-8251", "The source database does not answer"
+    DATABASE_REFUSED = "WB-8252", "The source database refuses a query"
     TASKS_ENDED = "WB-8301", "Tasks of Spark ran out of memory or were ended"
 
     RECONCILIATION = "WB-9001", "Rows in and rows out do not add up"
@@ -217,6 +222,12 @@ class GateError(WaybillError):
     ) -> None:
         super().__init__(message, report, code=code)
         self.report = report
+
+
+class DifferenceError(WaybillError):
+    """The merged tables, or what was published, differ from what they were made of."""
+
+    exit_code = 3
 
 
 class LossError(WaybillError):

@@ -22,6 +22,11 @@ TRIED_AGAIN = "tried_again"
 try; what it refused again is among what it refused."""
 
 
+BEGAN = "began"
+"""The detail of a snapshot's report that says when it looked what the source holds, in seconds
+since 1970 by the clock of the machine."""
+
+
 def as_texts(data: Any, least: int = EXACT) -> Any:
     """Plain data with integers of at least this as texts."""
     if isinstance(data, dict):

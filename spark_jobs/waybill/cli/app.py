@@ -128,7 +128,7 @@ for command in (
     begin_commands.init,
     *(file_commands.convert, file_commands.detect, file_commands.show),
     *(lake_commands.table, lake_commands.changes, lake_commands.status, lake_commands.report),
-    lake_commands.upkeep,
+    *(lake_commands.upkeep, lake_commands.verify),
     server_commands.driver,
 ):
     app.command()(command)

@@ -27,6 +27,7 @@ from waybill.spec.values import (
     Schedule,
     SparkSettings,
 )
+from waybill.spec.verification import Verify
 from waybill.storage.objects.places import is_object_url, place_of
 from waybill.tables import MAX_COLUMNS, TableRule, TableRules
 from waybill.types import parse_type
@@ -130,7 +131,7 @@ class StageSettings(Model):
     """Spark settings of this stage; they override those of the migration."""
 
 
-StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep"]
+StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep", "verify"]
 
 
 class Upkeep(Model):
@@ -190,6 +191,8 @@ class Migration(Model):
     """Whom Airflow tells when something happens."""
     upkeep: Upkeep | None = None
     """Upkeep in a DAG of its own; without it, only by `waybill upkeep`."""
+    verify: Verify | None = None
+    """The source database, to compare the merged tables with."""
     on_loss: Literal["report", "fail"] = "report"
     """Whether the migration runs if a target cannot carry everything."""
     spark: SparkSettings = Field(default_factory=dict)
@@ -310,6 +313,11 @@ class Migration(Model):
         mapped = [*self.map, *(one for target in self.publish for one in target.map)]
         names.update(name for one in mapped for name in one.connections)
         return sorted(names)
+
+    @property
+    def database(self) -> str | None:
+        """Name of the connection of the source database, which only a verification needs."""
+        return None if self.verify is None else self.verify.database
 
     @property
     def _paths(self) -> list[str]:

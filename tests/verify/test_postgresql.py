@@ -1,0 +1,160 @@
+"""PostgreSQL as the source: rows of every type, planted differences, and writes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.verify.live import Live, run
+from tests.verify.postgres_feed import PostgresFeed
+from waybill.connections import get_connection
+from waybill.verify.databases import database_of
+from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.run import Asked, run_verify
+
+KEY = {"tables": {"*": {"key": ["id"]}}}
+
+PLANTED: dict[int, dict[str, str]] = {
+    1: {"small": "small + 1"},
+    2: {"flag": "NOT flag"},
+    3: {"amount": "amount + 0.001"},
+    4: {"amount": "-amount"},
+    6: {"free": "6.50"},
+    7: {"free": "7.500000000000000000000000000000000000001"},
+    8: {"ratio": "1.1428573"},
+    9: {"exact": "3.0000000000000004"},
+    11: {"exact": "'NaN'"},
+    12: {"exact": "'-Infinity'"},
+    13: {"title": "title || ' '"},
+    14: {"title": "upper(title)"},
+    16: {"title": "''"},
+    17: {"title": "NULL"},
+    18: {"name": "E'n18\\t'"},
+    19: {"name": "'n１9'"},
+    21: {"code": "'C21'"},
+    22: {"raw": "'\\x1600fe'"},
+    23: {"raw": "'\\x'"},
+    24: {"day": "day + 1"},
+    26: {"at": "at + interval '1 microsecond'"},
+    27: {"wall": "wall + interval '1 microsecond'"},
+    28: {"moment": "moment - interval '1 microsecond'"},
+    29: {"moment": "moment + interval '1 hour'"},
+    31: {"doc": """'{"n": 31, "t": ["a", null, 1.51], "o": {}}'"""},
+    32: {"doc": """'{"n": 32, "t": ["a", null, 1.50]}'"""},
+    33: {"doc": """'{"n": "33", "t": ["a", null, 1.50], "o": {}}'"""},
+    34: {"bits": "B'000100011'"},
+    36: {"uid": "md5('36x')::uuid"},
+    37: {"tags": "ARRAY['a 37', 'NULL', 'q\"{,']"},
+    38: {"tags": "ARRAY['a 38', NULL]"},
+    39: {"tags": "NULL"},
+    41: {"big": "big + 1"},
+    42: {"big": "0", "small": "NULL"},
+}
+"""What is done to rows without a word to the topic, each the smallest step that there is."""
+GONE = (51, 52)
+NEW = (1001, 1002)
+INVENTED = (2001, 2002)
+"""Rows that are deleted, inserted, and told of without being there."""
+
+
+@pytest.fixture
+def feed(postgres, connect, tmp_path: Path) -> Iterator[PostgresFeed]:
+    connect("postgres", postgres)
+    made = PostgresFeed(postgres, tmp_path / "in")
+    yield made
+    made.close()
+
+
+def kinds(result: Any) -> dict[int, str]:
+    return {int(found.key["id"]): found.what for found in result.differences}
+
+
+def test_rows_of_every_type_are_equal_and_stay_so_while_they_are_written(spark, migration, feed):
+    feed.insert(*range(1, 301))
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.in_database, result.in_lake) == (300, 300)
+    assert (result.differing, result.undecided) == (0, 0), result
+    with Live(spark, spec, feed, range(100, 200), 3000) as live:
+        (result,) = run_verify(spec, lake, Asked(wait=45))
+        assert live.written
+    assert result.differences == []
+    assert result.undecided == len(result.pending)
+    assert {int(key.strip('["]')) for key in result.pending} <= live.written
+
+
+def test_forty_planted_differences_are_found_while_others_are_written(spark, migration, feed):
+    feed.insert(*range(1, 301))
+    for number in INVENTED:
+        feed.say(number)
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    for number, values in PLANTED.items():
+        feed.update(number, silent=True, **values)
+    for number in GONE:
+        feed.delete(number, silent=True)
+    feed.insert(*NEW, silent=True)
+    expected = {
+        **dict.fromkeys(PLANTED, DIFFERS),
+        **dict.fromkeys((*GONE, *INVENTED), MISSING_IN_DATABASE),
+        **dict.fromkeys(NEW, MISSING_IN_LAKE),
+    }
+    assert len(expected) == 40
+    # Nothing has come since: whoever looks now cannot tell a difference from what is on its way.
+    (result,) = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 40)
+    with Live(spark, spec, feed, range(100, 200), 3000) as live:
+        (result,) = run_verify(spec, lake, Asked(wait=300))
+    assert kinds(result) == expected
+    assert {int(key.strip('["]')) for key in result.pending} <= live.written
+    for found in result.differences:
+        if found.what == DIFFERS:
+            assert set(found.columns) == set(PLANTED[int(found.key["id"])]), found
+
+
+def test_what_was_left_undecided_is_decided_by_the_next_verification(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    feed.update(3, silent=True, title="'x'")
+    feed.update(4, title="'on its way'")
+    (result,) = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 2)
+    assert "verify again" in result.sentence
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 1), "nothing newer has come since the look"
+    feed.beat(21)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (kinds(result), result.undecided) == ({3: DIFFERS}, 0)
+
+
+def test_a_database_that_is_quiet_is_decided_by_the_longest_lag(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY, verify={"lag": "0s"})
+    lake = run(spark, spec, feed)
+    feed.delete(5, silent=True)
+    (result,) = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 1)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (kinds(result), result.undecided) == ({5: MISSING_IN_DATABASE}, 0)
+
+
+def test_a_session_can_write_nothing(postgres, feed, connect):
+    feed.insert(1)
+    with database_of(get_connection("source")) as database:
+        database.begin()
+        for session in (database._session, None):
+            if session is None:
+                database._session.execute("ROLLBACK")
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                database._session.execute("DELETE FROM typed")
+            database._session.execute("ROLLBACK")
+    assert feed.session.execute("SELECT count(*) FROM typed").fetchone() == (1,)
