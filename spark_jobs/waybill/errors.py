@@ -92,6 +92,7 @@ class Code(Enum):
 
     DATABASE_TABLE = "WB-6101", "A table cannot be compared with its source"
     DATABASE_DIFFERS = "WB-6102", "The tables differ from their source database"
+    PUBLISHED_CHANGED = "WB-6103", "What was published has changed since"
 
     CONCURRENT_RUN = "WB-7001", "Another run was faster"
     LAKE_FILE_LOST = "WB-7002", "The lake has lost a file"

@@ -61,7 +61,7 @@ class Live:
                 self._feed.delete(one)
                 self._feed.insert(one)
             else:
-                self._feed.update(one, title=f"'t{CHANCE.random()}'")
+                self._feed.update(one, **{self._feed.text: f"'t{CHANCE.random()}'"})
         if CHANCE.random() < 0.3:
             self.written.add(self._next)
             self._feed.insert(self._next)

@@ -117,9 +117,11 @@ class PostgresFeed:
     taken inside of it.
     """
 
-    dialect = "postgresql"
+    text = "title"
+    """A column that may be anything."""
 
     def __init__(self, server: Any, folder: Path) -> None:
+        self.server = server
         self.session = psycopg.connect(
             host="127.0.0.1",
             port=server.port,
@@ -179,6 +181,13 @@ class PostgresFeed:
     def delete(self, number: int, silent: bool = False) -> None:
         self._run(f"DELETE FROM typed WHERE id = {number} RETURNING *", "d", silent)
 
+    def truncate(self) -> None:
+        with self.lock:
+            self.session.execute("TRUNCATE typed")
+            micros = self._clock()
+            self.session.commit()
+            self._lines.append(self._message(None, "t", micros))
+
     def say(self, number: int, **values: str) -> None:
         """Tell of a row that the database does not have."""
         chosen = {**self.row(number), **values}
@@ -192,17 +201,21 @@ class PostgresFeed:
             cursor = self.session.execute(statement)
             names = [column.name for column in cursor.description or ()]
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-            found = self.session.execute(
-                "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-            ).fetchone()
-            assert found is not None
+            micros = self._clock()
             self.session.commit()
             if not silent:
-                self._lines += [self._message(row, operation, int(found[0])) for row in rows]
+                self._lines += [self._message(row, operation, micros) for row in rows]
 
-    def _message(self, row: dict[str, Any], operation: str, micros: int) -> str:
+    def _clock(self) -> int:
+        found = self.session.execute(
+            "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def _message(self, row: dict[str, Any] | None, operation: str, micros: int) -> str:
         self._lsn += 8
-        image = {
+        image = row and {
             name: value if value is None or TYPES[name][1] is None else TYPES[name][1](value)
             for name, value in row.items()
         }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import yaml
 
 from tests.verify.live import Live, run
 from tests.verify.postgres_feed import PostgresFeed
+from waybill.cli import main
 from waybill.connections import get_connection
+from waybill.errors import ConfigurationError, UnreachableError
 from waybill.verify.databases import database_of
 from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.run import Asked, run_verify
@@ -158,3 +162,146 @@ def test_a_session_can_write_nothing(postgres, feed, connect):
                 database._session.execute("DELETE FROM typed")
             database._session.execute("ROLLBACK")
     assert feed.session.execute("SELECT count(*) FROM typed").fetchone() == (1,)
+
+
+def test_changed_looks_at_the_rows_that_changed_since(spark, migration, feed):
+    feed.insert(*range(1, 51))
+    spec = migration("debezium-json", **KEY, verify={"method": "changed"})
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.method, result.in_database) == ("full", 50), "nothing was verified before"
+    feed.update(7, title="'seven'")
+    feed.insert(60)
+    feed.delete(8)
+    feed.update(9, silent=True, title="'nobody told of it'")
+    feed.update(7, silent=True, small="small + 1")
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.method, result.in_database, result.in_lake) == ("changed", 2, 2)
+    assert result.undecided == 1
+    feed.beat(61)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.method, kinds(result)) == ("changed", {7: DIFFERS})
+    (result,) = run_verify(spec, lake, Asked(method="full"))
+    assert result.in_database == 51
+    assert result.undecided == 2, "what no change told of is found by full alone"
+
+
+def test_counts(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    counts = Asked(method="counts")
+    (result,) = run_verify(spec, lake, counts)
+    assert (result.in_database, result.in_lake, result.differing) == (20, 20, 0)
+    feed.delete(3, silent=True)
+    feed.insert(30)
+    (result,) = run_verify(spec, lake, counts)
+    assert (result.in_database, result.undecided) == (20, 0), "counts cannot see this"
+    feed.delete(4, silent=True)
+    (result,) = run_verify(spec, lake, counts)
+    assert (result.in_database, result.differing, result.undecided) == (19, 0, 1)
+    feed.beat(31)
+    run(spark, spec, feed)
+    feed.beat(32)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake, counts)
+    assert (result.in_database, result.in_lake, result.undecided) == (21, 23, 2)
+    feed.beat(33)
+    run(spark, spec, feed)
+    feed.flush()
+    (result,) = run_verify(spec, lake, counts)
+    assert (result.in_database, result.in_lake) == (22, 24)
+
+
+def test_as_of_a_batch(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    batch = lake.last(lake.log("merges"), "merge").batch
+    feed.update(3, silent=True, title="'x'")
+    feed.update(4, title="'y'")
+    feed.insert(21)
+    run(spark, spec, feed)
+    feed.beat(22)
+    asked = Asked(as_of=batch)
+    (result,) = run_verify(spec, lake, asked)
+    assert (result.in_lake, result.differing, result.undecided) == (20, 0, 4)
+    feed.beat(23)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake, asked)
+    assert kinds(result) == {3: DIFFERS}
+    assert {int(key.strip('["]')) for key in result.pending} == {4, 21, 22, 23}
+
+
+def test_a_truncate_meanwhile_makes_no_differences(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    feed.delete(5, silent=True)
+    feed.insert(40, silent=True)
+    (result,) = run_verify(spec, lake)
+    assert result.undecided == 2
+    feed.truncate()
+    feed.insert(*range(1, 5))
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.in_database, result.in_lake) == (4, 4)
+    assert (result.differing, result.undecided) == (0, 0)
+
+
+def test_a_table_without_a_key(spark, migration, feed):
+    feed.session.execute("ALTER TABLE typed DROP CONSTRAINT typed_pkey")
+    feed.insert(*range(1, 21))
+    feed.insert(7)
+    spec = migration("debezium-json", tables={"*": {"key": []}})
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.in_database, result.in_lake) == (21, 21)
+    assert (result.differing, result.undecided) == (0, 0), result
+    feed.session.execute("DELETE FROM typed WHERE ctid IN (SELECT min(ctid) FROM typed WHERE id=7)")
+    feed.session.commit()
+    (result,) = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 1)
+
+
+def test_what_the_command_prints_and_how_it_ends(spark, migration, feed, tmp_path, capsys):
+    feed.insert(*range(1, 6))
+    spec = migration("debezium-json", **KEY, verify={"lag": "0s"})
+    file = tmp_path / "shop.yaml"
+    file.write_text(yaml.safe_dump(spec.model_dump(exclude_unset=True)))
+    lake = run(spark, spec, feed)
+    feed.update(3, silent=True, amount="amount + 1")
+    run_verify(spec, lake)
+    run(spark, spec, feed)
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", str(file)])
+    assert ended.value.code == 3
+    out, err = capsys.readouterr()
+    assert "waybill.public.typed id=3: differs" in out
+    assert "amount: '4.003' in the database" in out
+    assert "'3.003' in the lake" in out
+    assert "insert of " in out
+    assert "WB-6102" in err
+    assert feed.server.password not in out + err
+    with pytest.raises(SystemExit):
+        main(["status", str(file), "--json"])
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["verified"][0]["differing"] == 1
+
+
+def test_what_is_wrong_with_the_connection_is_told(spark, migration, feed, connect, postgres):
+    feed.insert(1)
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feed)
+    connect("postgres", postgres, password="wrong")
+    with pytest.raises(ConfigurationError, match="authentication failed") as error:
+        run_verify(spec, lake)
+    assert "wrong" not in str(error.value)
+    connect("postgres", postgres, port=1)
+    with pytest.raises(UnreachableError, match="connection source"):
+        run_verify(spec, lake)
+    connect("oracle", postgres)
+    with pytest.raises(ConfigurationError, match="is of the type 'oracle'"):
+        run_verify(spec, lake)

@@ -44,6 +44,30 @@ def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
     check_equal(spec, results)
 
 
+def published_command(migration: Path, others: list[str], as_json: bool) -> None:
+    """Compare what the targets hold with what was sent to them.
+
+    Raises:
+        ConfigurationError: other options were given, which say nothing here.
+        DifferenceError: something differs.
+    """
+    if others:
+        raise ConfigurationError(
+            f"--against-topic compares all that was sent: leave --{others[0]} out"
+        )
+    spec = load_migration(migration)
+    from waybill.verify.published import check_published, verify_published
+
+    with watching() as progress, open_lake(spec) as lake:
+        results = verify_published(spec, lake, progress)
+    if as_json:
+        print_json(result._asdict() for result in results)
+    else:
+        titles = ["target", "parts", "messages", "differ", "parts expired", "of others", ""]
+        print_table(titles, [list(result) for result in results], spec.name)
+    check_published(results)
+
+
 def seconds_to_wait(text: str | None) -> float | None:
     """What `--wait` says.
 

@@ -88,9 +88,10 @@ class MySQL(Database):
 
         try:
             yield
-        except pymysql.err.OperationalError as error:
-            raise UnreachableError(self._sentence(error), code=Code.DATABASE_UNREACHABLE) from None
         except pymysql.err.MySQLError as error:
+            if isinstance(error, pymysql.err.OperationalError) and _may_pass(error):
+                sentence = self._sentence(error)
+                raise UnreachableError(sentence, code=Code.DATABASE_UNREACHABLE) from None
             raise ConfigurationError(self._sentence(error), code=Code.DATABASE_REFUSED) from None
 
     def _sentence(self, error: Exception) -> str:
@@ -208,6 +209,17 @@ class MySQL(Database):
         if kind == "boolean":
             text = {"true": "1", "false": "0"}.get(text, text)
         return str(self._session.escape(text))
+
+
+_OWN_ERRORS = 2000
+"""From here on errors are the client's: it has lost or never had the server."""
+_PASSING = frozenset({1040, 1053, 1203, 1205, 1213})
+"""Too many connections, a server that shuts down, locks."""
+
+
+def _may_pass(error: Exception) -> bool:
+    number = error.args[0] if error.args else 0
+    return isinstance(number, int) and (number >= _OWN_ERRORS or number in _PASSING)
 
 
 def _quoted(name: str) -> str:

@@ -93,9 +93,10 @@ class PostgreSQL(Database):
 
         try:
             yield
-        except psycopg.OperationalError as error:
-            raise UnreachableError(self._sentence(error), code=Code.DATABASE_UNREACHABLE) from None
         except psycopg.Error as error:
+            if isinstance(error, psycopg.OperationalError) and not _for_good(error):
+                sentence = self._sentence(error)
+                raise UnreachableError(sentence, code=Code.DATABASE_UNREACHABLE) from None
             raise ConfigurationError(self._sentence(error), code=Code.DATABASE_REFUSED) from None
 
     def _sentence(self, error: Exception) -> str:
@@ -212,6 +213,14 @@ class PostgreSQL(Database):
         )
         where = sql.SQL("({}) IN ({})").format(names, rows).as_string(self._session)
         return Piece(self._from(table).as_string(None), where)
+
+
+_WORDS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
+"""What libpq says of a login that will not be taken later either; it tells no code."""
+
+
+def _for_good(error: Exception) -> bool:
+    return any(words in str(error) for words in _WORDS)
 
 
 _TAKEN = (

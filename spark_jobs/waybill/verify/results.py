@@ -12,6 +12,7 @@ from waybill.lake.stage_commit import land
 from waybill.lake_columns import VERIFICATIONS
 from waybill.report import StageReport
 from waybill.verify.deciding import Pending
+from waybill.verify.newest import NAME
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 STAGE = "verify"
 """Stamp of the commits."""
-NAME = "verifications"
 KEPT = 1_000
 """Differences of a table that are kept; of more only their number is."""
 
@@ -152,23 +152,3 @@ def left_undecided(lake: History, table: str) -> dict[str, Pending]:
 def _last_of(lake: History, name: str, table: str) -> str | None:
     commits = lake.commits(name)
     return next((c.batch for c in commits if table in c.report["details"]), None)
-
-
-def last_results(lake: History) -> list[dict[str, Any]]:
-    """The figures of the newest verification of every table."""
-    name = lake.log(NAME)
-    if not lake.exists(name):
-        return []
-    newest: dict[str, dict[str, Any]] = {}
-    for row in lake.scan(name, ["verification", "time", "table", "body"], {"kind": ["table"]}):
-        before = newest.get(row["table"])
-        if before is None or before["time"] < row["time"]:
-            newest[row["table"]] = row
-    return [
-        {
-            "verification": row["verification"],
-            "time": row["time"].isoformat(),
-            **json.loads(row["body"]),
-        }
-        for _, row in sorted(newest.items())
-    ]
