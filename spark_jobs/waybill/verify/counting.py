@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.merge.columns import BATCH, DELETED
 from waybill.merge.position import STAGE
 from waybill.verify.deciding import POLL, LakeState, Pending, covers, lake_state
-from waybill.verify.results import TableResult, left_undecided, time_text
+from waybill.verify.results import TableResult, left_open, time_text
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -63,7 +63,7 @@ def count_table(
     pending: dict[str, Pending] = {}
     differs = False
     if off:
-        was = left_undecided(lake, table.name).get(COUNT)
+        was = left_open(lake, table.name, counts=True).get(COUNT)
         if was is not None and (was.database, was.lake) == (mark.database, mark.lake):
             mark = was
         differs = _differs(lake, spec, table, first, mark, off, deadline, progress, fixed)

@@ -87,6 +87,10 @@ class Database(ABC):
         """A name under which other sessions see the same view; None where there is none."""
 
     @abstractmethod
+    def release(self) -> None:
+        """Give the read view back."""
+
+    @abstractmethod
     def clock(self) -> int:
         """The database's clock, microseconds since 1970."""
 

@@ -50,6 +50,7 @@ class LakeState(NamedTuple):
         read_from: when that batch looked what its source holds, seconds since 1970 by the clock of
             its machine; None where nobody can tell any more.
         changes: snapshot of `changes` up to which everything is merged.
+        waits: whether changes before that wait for the end of a transaction or another half.
     """
 
     snapshot: int | None
@@ -59,6 +60,7 @@ class LakeState(NamedTuple):
     reached: int | None
     read_from: float | None
     changes: int | None
+    waits: bool
 
 
 class Pending(NamedTuple):
@@ -86,12 +88,14 @@ class Difference(NamedTuple):
         columns: the columns that differ, each with the database's and the lake's text; of a row
             that one side lacks none, because all of them do.
         times: how often each side has it, where the table has no key.
+        seen: what the next verification needs to say so again at once.
     """
 
     key: dict[str, str | None]
     what: str
     columns: dict[str, tuple[str | None, str | None]]
-    times: tuple[int, int] = (1, 1)
+    times: tuple[int, int]
+    seen: Pending
 
 
 class Look(NamedTuple):
@@ -103,6 +107,8 @@ class Look(NamedTuple):
         clock: the database's clock at the view, microseconds since 1970.
         wall: this machine's clock at the same time, seconds since 1970.
         rows: the database's rows by their keys, each with how many rows are like it.
+        newest: the newest state of the lake, which is `state` unless an earlier one was asked for.
+        now: the lake's rows and tombstones then.
     """
 
     state: LakeState
@@ -110,6 +116,8 @@ class Look(NamedTuple):
     clock: int
     wall: float
     rows: dict[str, tuple[Canonical | None, int]]
+    newest: LakeState
+    now: dict[str, LakeRow]
 
     def theirs(self, key: str) -> tuple[Canonical | None, int]:
         """The database's row, and how many are like it."""
@@ -156,6 +164,7 @@ def lake_state(lake: Lake, spec: Migration, table: Compared, batch: str | None =
         position.state.watermark(table.name).time,
         read_from,
         position.changes,
+        bool(position.state.open or position.state.halves),
     )
 
 
@@ -223,7 +232,8 @@ class Deciding:
                 if _same(look.theirs(key), look.ours.get(key)):
                     equal += 1
                 elif self._known(key, look, before):
-                    differences.append(self._difference(key, look, look.ours.get(key)))
+                    seen = self._pending(key, look, before)
+                    differences.append(self._difference(key, look, look.ours.get(key), seen))
                 else:
                     pending[key] = self._pending(key, look, before)
             later = self._covering(look, len(pending)) if pending else None
@@ -236,7 +246,7 @@ class Deciding:
                 if _same(look.theirs(key), own):
                     equal += 1
                 elif self._lake_mark(own, later) == self._lake_mark(look.ours.get(key), look.state):
-                    differences.append(self._difference(key, look, own))
+                    differences.append(self._difference(key, look, own, pending[key]))
                 elif self._fixed is not None:
                     # It changed since the batch that was asked for.
                     continue
@@ -248,8 +258,13 @@ class Deciding:
     def _look(self, keys: Collection[str]) -> Look:
         state = self._fixed or lake_state(self._lake, self._spec, self._table)
         ours = lake_rows(self._lake, self._table, state.snapshot, frozenset(keys))
+        newest, now = state, ours
+        if self._fixed is not None:
+            newest = lake_state(self._lake, self._spec, self._table)
+            now = lake_rows(self._lake, self._table, newest.snapshot, frozenset(keys))
         view = self._database.begin()
-        return Look(state, ours, view.clock, time.time(), self._rows_of_database(keys))
+        rows = self._rows_of_database(keys)
+        return Look(state, ours, view.clock, time.time(), rows, newest, now)
 
     def _mark(self, key: str, look: Look) -> Pending:
         lake = self._lake_mark(look.ours.get(key), look.state)
@@ -264,10 +279,10 @@ class Deciding:
     def _known(self, key: str, look: Look, before: Mapping[str, Pending]) -> bool:
         """Whether an earlier verification saw the row as it is, and the lake covers that one."""
         mark = self._pending(key, look, before)
-        return (
-            mark is before.get(key)
-            and covers(look.state, self._spec, mark.clock, mark.wall) is not None
-        )
+        if mark is not before.get(key):
+            return False
+        same = self._lake_mark(look.now.get(key), look.newest) == mark.lake
+        return same and covers(look.newest, self._spec, mark.clock, mark.wall) is not None
 
     def _covering(self, look: Look, count: int) -> LakeState | None:
         """The first visible state that covers a look; None where none came in time."""
@@ -320,20 +335,21 @@ class Deciding:
             return f"-/{state.truncated}"
         return f"{row.order}/{digest(row.row).hex()}/{state.truncated}"
 
-    def _difference(self, key: str, look: Look, own: LakeRow | None) -> Difference:
+    def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
         row = look.theirs(key)
         names = [column.name for column in self._table.key]
         told = dict(zip(names, json.loads(key), strict=True))
         theirs, ours = row[0], None if own is None else own.row
         if theirs is None or ours is None:
             what = MISSING_IN_LAKE if theirs is not None else MISSING_IN_DATABASE
-            return Difference(told, what, {}, (row[1], 0 if ours is None else _count(own)))
+            times = (row[1], 0 if ours is None else _count(own))
+            return Difference(told, what, {}, times, seen)
         columns = {
             column.name: (one, other)
             for column, one, other in zip(self._table.columns, theirs, ours, strict=True)
             if one != other
         }
-        return Difference(told, DIFFERS, columns, (row[1], _count(own)))
+        return Difference(told, DIFFERS, columns, (row[1], _count(own)), seen)
 
 
 def _count(own: LakeRow | None) -> int:

@@ -132,6 +132,10 @@ class MySQL(Database):
         """See `Database.share`."""
         return None
 
+    def release(self) -> None:
+        """See `Database.release`."""
+        self._fetch("ROLLBACK")
+
     def clock(self) -> int:
         """See `Database.clock`."""
         text = self._fetch("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS UNSIGNED)")[0][0]

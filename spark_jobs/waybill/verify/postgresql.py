@@ -137,6 +137,11 @@ class PostgreSQL(Database):
         """See `Database.share`."""
         return str(self._fetch("SELECT pg_export_snapshot()")[0][0])
 
+    def release(self) -> None:
+        """See `Database.release`."""
+        with self._plainly():
+            self._session.execute("ROLLBACK")
+
     def clock(self) -> int:
         """See `Database.clock`."""
         return int(

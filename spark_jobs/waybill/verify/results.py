@@ -108,14 +108,17 @@ def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> Non
         rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
         for found in result.differences[:KEPT]:
             key = _json(list(found.key.values()))
-            rows.append(
-                (verification, now, "difference", table, key, found.what, _json(told_of(found)))
-            )
+            body = _json({**told_of(found), "seen": found.seen._asdict()})
+            rows.append((verification, now, "difference", table, key, found.what, body))
         for key, pending in result.pending.items():
             rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
         if result.changes is not None:
             goes_on[table] = result.changes
-        report.details[table] = {"differing": result.differing, "undecided": result.undecided}
+        report.details[table] = {
+            "method": result.method,
+            "differing": result.differing,
+            "undecided": result.undecided,
+        }
     name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
     before = lake.last(name, STAGE)
     known = {} if before is None else before.cursor["changes"]
@@ -136,19 +139,32 @@ def verified_up_to(lake: History, table: str) -> int | None:
     return None if last is None else last.cursor["changes"].get(table)
 
 
-def left_undecided(lake: History, table: str) -> dict[str, Pending]:
-    """What the last verification of a table could not decide about, by keys."""
+def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pending]:
+    """What the last verification of a table found or could not decide about, by keys.
+
+    Args:
+        lake: the lake.
+        table: its name in the lake.
+        counts: of numbers of rows, and not of rows.
+    """
     name = lake.log(NAME)
     if not lake.exists(name):
         return {}
-    last = _last_of(lake, name, table)
+    last = _last_of(lake, name, table, counts)
     if last is None:
         return {}
-    wanted = {"kind": ["undecided"], "verification": [last], "table": [table]}
-    rows = lake.scan(name, ["key", "body"], wanted)
-    return {row["key"]: Pending(**json.loads(row["body"])) for row in rows}
+    wanted = {"kind": ["difference", "undecided"], "verification": [last], "table": [table]}
+    rows = lake.scan(name, ["kind", "key", "body"], wanted)
+    bodies = {row["key"]: (row["kind"], json.loads(row["body"])) for row in rows}
+    return {
+        key: Pending(**(body["seen"] if kind == "difference" else body))
+        for key, (kind, body) in bodies.items()
+    }
 
 
-def _last_of(lake: History, name: str, table: str) -> str | None:
-    commits = lake.commits(name)
-    return next((c.batch for c in commits if table in c.report["details"]), None)
+def _last_of(lake: History, name: str, table: str, counts: bool) -> str | None:
+    for commit in lake.commits(name):
+        found = commit.report["details"].get(table)
+        if found is not None and (found["method"] == "counts") == counts:
+            return commit.batch
+    return None

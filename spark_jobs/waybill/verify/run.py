@@ -23,8 +23,9 @@ from waybill.verify.databases import database_named
 from waybill.verify.deciding import Deciding, LakeState, Pending, lake_state
 from waybill.verify.plan import compared_tables
 from waybill.verify.results import (
+    KEPT,
     TableResult,
-    left_undecided,
+    left_open,
     record,
     time_text,
     verified_up_to,
@@ -193,14 +194,18 @@ class _Table:
             return self._counts(first)
         view = self._database.begin()
         only = self._changed(first) if method == "changed" and self._fixed is None else None
-        before = left_undecided(self._lake, self._table.name)
+        before = left_open(self._lake, self._table.name)
         if only is not None:
             only |= before.keys()
+        shared = self._database.share()
+        if shared is None:
+            # Nobody reads in it, and it would keep old rows from being cleaned up.
+            self._database.release()
         reading = Reading(
             self._database.connection,
             self._verify.connections,
             self._verify.rows_per_second,
-            self._database.share(),
+            shared,
         )
         found = differing_keys(
             self._lake,
@@ -237,8 +242,13 @@ class _Table:
             sentence,
             decided.differences,
             decided.pending,
-            None if self._fixed is not None else first.changes,
+            first.changes if self._is_whole(first, beyond, len(decided.differences)) else None,
         )
+
+    def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:
+        """Whether the next verification of what changed may go on from here."""
+        kept = not beyond and differences <= KEPT
+        return self._fixed is None and kept and not first.waits
 
     def _counts(self, first: LakeState) -> TableResult:
         view = self._database.begin()
