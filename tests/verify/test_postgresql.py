@@ -269,6 +269,21 @@ def test_a_table_without_a_key(spark, migration, feed):
     assert (result.differing, result.undecided) == (0, 1)
 
 
+def test_a_table_that_is_mapped_or_gone_is_not_compared(spark, migration, feed):
+    feed.insert(1, 2)
+    rule = {"tables": ["waybill.typed"], "columns": {"mask": {"title": "sha256"}}}
+    spec = migration("debezium-json", **KEY, map=[rule])
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 2)
+    assert "map changes its columns" in result.sentence
+    feed.session.execute("DROP TABLE typed")
+    feed.session.commit()
+    (result,) = run_verify(spec.model_copy(update={"map": []}), lake)
+    assert (result.differing, result.undecided) == (0, 2)
+    assert "the database has no such table" in result.sentence
+
+
 def test_what_the_command_prints_and_how_it_ends(spark, migration, feed, tmp_path):
     feed.insert(*range(1, 6))
     spec = migration("debezium-json", **KEY, verify={"lag": "0s"})

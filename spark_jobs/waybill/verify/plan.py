@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
+from waybill.mapping.rules import fits
+from waybill.spec.mapping import Columns
 from waybill.suggestions import unknown
 from waybill.verify.canonical import SourceColumn, of_database, of_lake
 
@@ -32,6 +34,8 @@ class Compared(NamedTuple):
         keyed: whether it has a key.
         columns: the columns that are compared.
         only_in_lake: columns of the lake that the database does not have (any more).
+        mapped: whether the migration maps its columns or chooses its rows, so that it is another
+            than the database's by intention.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Compared(NamedTuple):
     keyed: bool
     columns: tuple[SourceColumn, ...]
     only_in_lake: tuple[str, ...]
+    mapped: bool = False
 
 
 def compared_tables(
@@ -63,11 +68,24 @@ def compared_tables(
     for name in [*named, *([only] if only else [])]:
         if name not in merged:
             raise ConfigurationError(unknown("table", name, list(merged)), code=Code.OPTION)
-    return [
-        _compared(name, full, state, database, named.get(name))
-        for name, full in merged.items()
-        if only in (None, name)
-    ]
+    found = []
+    for name, full in merged.items():
+        if only in (None, name):
+            one = _compared(name, full, state, database, named.get(name))
+            found.append(one._replace(mapped=_is_mapped(spec, one)))
+    return found
+
+
+def _is_mapped(spec: Migration, table: Compared) -> bool:
+    """Whether a rule of the migration makes other rows of the table's."""
+    parts = () if table.source is None else table.source.parts
+    short = ".".join((*table.name.split(".")[:1], *parts[-1:]))
+    names = (table.name, ".".join(parts), short)
+    return any(
+        fits(names, tuple(rule.tables))
+        for rule in spec.map
+        if rule.where is not None or rule.columns != Columns()
+    )
 
 
 def _compared(

@@ -188,8 +188,12 @@ class _Table:
         """Compare the table."""
         # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
         first = self._fixed or lake_state(self._lake, self._spec, self._table)
+        if self._table.mapped:
+            why = "not compared, because map changes its columns or chooses its rows"
+            return self._not_compared(first, method, why)
         if self._table.source is None:
-            return self._without_source(first, method)
+            why = "the database has no such table: name it under verify.tables if it has another"
+            return self._not_compared(first, method, why)
         if method == "counts":
             return self._counts(first)
         view = self._database.begin()
@@ -265,22 +269,21 @@ class _Table:
             self._fixed is not None,
         )
 
-    def _without_source(self, first: LakeState, method: Method) -> TableResult:
+    def _not_compared(self, first: LakeState, method: Method, why: str) -> TableResult:
         rows = live_rows(self._lake, self._table, first.snapshot)
         view = self._database.begin()
-        sentence = "the database has no such table: name it under verify.tables if it has another"
         return TableResult(
             self._table.name,
             method,
             0,
             rows,
-            rows,
             0,
+            rows,
             first.batch,
             view.position,
             time_text(view.clock),
             None if first.reached is None else time_text(first.reached),
-            sentence,
+            why,
             [],
             {},
             None,
