@@ -14,7 +14,7 @@ KILLS ?= 200
 FIRST ?= $(shell date +%Y%m%d)00
 # The servers of the whole stack, and those of tests beside them, each with its lock in stack.
 STACK := kafka s3proxy postgres
-SERVERS := $(STACK) rest schema_registry
+SERVERS := $(STACK) rest schema_registry mariadb
 # Other programs that read what we write, each with its lock in tests/consumers.
 CONSUMERS := flink debezium canal
 BIN := $(CURDIR)/$(VENV)/bin
@@ -91,6 +91,10 @@ test-kafka: setup servers ## Run the tests that need a Kafka broker
 test-s3: setup-s3 servers ## Run the tests that need an S3 server and PostgreSQL
 	@scripts/test.sh s3
 
+.PHONY: test-verify
+test-verify: setup servers ## Run the tests that compare with a PostgreSQL and a MariaDB
+	@scripts/test.sh verify
+
 .PHONY: test-airflow
 test-airflow: setup ## Run the tests of the DAGs and the plugin
 	@scripts/test.sh airflow
@@ -105,11 +109,11 @@ test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is wr
 
 .PHONY: test-e2e
 test-e2e: setup-s3 consumers ## Run what takes longer: killed runs, other readers, and real servers: Kafka, S3, PostgreSQL, the whole stack
-	@scripts/test.sh stack kafka consumers killed s3
+	@scripts/test.sh stack kafka consumers killed s3 verify
 
 .PHONY: test-all
 test-all: setup-s3 consumers ## Run both of them, in less time than one after the other
-	@scripts/test.sh spark merge stack kafka killed fast consumers e2e s3 airflow hostile
+	@scripts/test.sh spark merge stack kafka killed fast consumers e2e s3 verify airflow hostile
 
 .PHONY: test-nightly
 test-nightly: setup servers ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills

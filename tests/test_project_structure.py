@@ -24,6 +24,7 @@ PHASES = {
     "spark",
     "kafka",
     "s3",
+    "verify",
     "dags",
     "e2e",
     "killed",

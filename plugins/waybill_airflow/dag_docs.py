@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from waybill.envelopes import registry
@@ -10,6 +10,7 @@ from waybill.spec.endpoints import KafkaTarget
 
 if TYPE_CHECKING:
     from waybill.spec.endpoints import Source, Target
+    from waybill.spec.mapping import Selection, TableMapping
     from waybill.spec.migration import Migration
 
 
@@ -19,6 +20,7 @@ def dag_docs(spec: Migration, file: str) -> str:
     facts = [
         ("Source", f"`{source.envelope}` from {_place(source)}"),
         ("Tables", ", ".join(map(_code, spec.tables)) or "as the envelope names them"),
+        *_mapping(spec.select, spec.map),
         ("Lake", _code(spec.lake.warehouse)),
         ("Gate", f"{', '.join(map(_code, spec.quality.suites))}; on failure {_gate(spec)}"),
         ("File", _code(file)),
@@ -48,11 +50,35 @@ def _target(spec: Migration, target: Target) -> tuple[str, str, str]:
     written = registry.get(target.envelope)
     lost = source.losses_to(written, target.settings, spec.source.settings)
     sentences = "<br>".join(f"{_cell(why)}" for why in lost.values())
+    mapped = [f"{what}: {told}" for what, told in _mapping(target.select, target.map)]
     return (
         _code(target.envelope),
         _place(target),
-        sentences or "nothing is lost",
+        "<br>".join([sentences or "nothing is lost", *mapped]),
     )
+
+
+def _mapping(select: Selection, tables: list[TableMapping]) -> Iterator[tuple[str, str]]:
+    """What is chosen and mapped, each with what it is called."""
+    if select.include:
+        yield "Takes only", ", ".join(map(_code, select.include))
+    if select.exclude:
+        yield "Leaves out", ", ".join(map(_code, select.exclude))
+    for one in tables:
+        told = [f"{part} {_code(text)}" for part, text in one.rename.given().items()]
+        columns = one.columns
+        for what, names in (
+            ("keeps", columns.keep or ()),
+            ("drops", columns.drop),
+            ("renames", [f"{old} to {new}" for old, new in columns.rename.items()]),
+            ("masks", columns.mask),
+            ("adds", columns.add),
+        ):
+            if names:
+                told.append(f"{what} {', '.join(map(_code, names))}")
+        if one.where is not None:
+            told.append(f"rows where {_code(one.where)}")
+        yield f"Maps {', '.join(map(_code, one.tables))}", "; ".join(told)
 
 
 def _place(end: Source | Target) -> str:

@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset, chain
 from waybill.errors import Code, ConfigurationError
 from waybill.report import STAGES
 from waybill_airflow.dag_docs import dag_docs
-from waybill_airflow.dag_ids import UPKEEP, WATCH
+from waybill_airflow.dag_ids import UPKEEP, VERIFY, WATCH
 from waybill_airflow.migration_files import read_migrations, sentence
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.params import batch_of, trigger_form
@@ -63,7 +63,8 @@ def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
     names = {spec.name: file for file, spec in migrations}
     for file, spec in migrations:
         try:
-            for dag in (build_dag(spec, file), build_upkeep(spec, file), build_watch(spec, file)):
+            for build in (build_dag, build_upkeep, build_verify, build_watch):
+                dag = build(spec, file)
                 if dag is None:
                     continue
                 if dag.dag_id != spec.name and dag.dag_id in names:
@@ -81,7 +82,12 @@ def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
 
 
 def build_dag(spec: Migration, file: Path) -> DAG:
-    """The DAG of one migration: five stages in a row, one run at a time."""
+    """The DAG of one migration: five stages in a row, one run at a time.
+
+    Raises:
+        ConfigurationError: a notifier cannot be made.
+    """
+    _check_notifiers(spec)
     with DAG(
         dag_id=spec.name,
         dag_display_name=spec.name.replace("_", " ").capitalize(),
@@ -147,6 +153,33 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
     return dag
 
 
+def build_verify(spec: Migration, file: Path) -> DAG | None:
+    """The DAG that compares the tables with their database; none where the file names none."""
+    if spec.verify is None:
+        return None
+    with _dag_beside(
+        spec,
+        file,
+        VERIFY,
+        spec.verify.schedule,
+        description="Compares the merged tables with the source database, row by row.",
+        doc_md="Only reads the database. Fails if anything differs, and names the tables.",
+        retry_delay=timedelta(minutes=10),
+    ) as dag:
+        StageOperator(
+            task_id="verify",
+            stage="verify",
+            migration=str(file.absolute()),
+            batch="verify",
+            mode="incremental",
+            until=STAGES[-1],
+            until_time="",
+            drop_held="",
+            name=f"waybill {spec.name} verify",
+        )
+    return dag
+
+
 def build_watch(spec: Migration, file: Path) -> DAG | None:
     """The DAG that looks for what no run tells of; none where nobody asks for it."""
     if spec.watched is None:
@@ -198,18 +231,25 @@ def _dag_beside(
     )
 
 
-def _alerts(spec: Migration, file: Path) -> dict[str, Any]:
-    """What makes tasks tell of their failure, where the migration asks for it.
+def _check_notifiers(spec: Migration) -> None:
+    """Make the notifiers of a migration once, so that one that cannot be made is told of its file.
 
-    Raises:
-        ConfigurationError: a notifier cannot be made.
+    Not those of the DAGs beside it again: a notifier of others may take its time.
     """
     if spec.alerts is None:
-        return {}
-    from waybill_airflow.signals.alerts import AlertOnFailure, notifier_of
+        return
+    from waybill_airflow.signals.alerts import notifier_of
 
     for receiver in spec.alerts.to:
         notifier_of(receiver)
+
+
+def _alerts(spec: Migration, file: Path) -> dict[str, Any]:
+    """What makes tasks tell of their failure, where the migration asks for it."""
+    if spec.alerts is None:
+        return {}
+    from waybill_airflow.signals.alerts import AlertOnFailure
+
     return {"on_failure_callback": AlertOnFailure(file.absolute())}
 
 

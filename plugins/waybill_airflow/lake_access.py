@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from waybill.connections import given
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def in_lake_of(spec: Migration, read: Callable[[Migration], T]) -> T:
+def in_lake_of(spec: Migration, read: Callable[[Migration], T], others: Iterable[str] = ()) -> T:
     """What is read from the lake of a migration.
+
+    Args:
+        spec: the migration.
+        read: reads.
+        others: names of connections beside those of the lake that it asks for.
 
     Raises:
         ConfigurationError: the connection of the lake is not there, or its folder is closed.
@@ -27,7 +32,7 @@ def in_lake_of(spec: Migration, read: Callable[[Migration], T]) -> T:
     names = [place_of(lake).connection_name] if is_object_url(lake) else []
     names += [str(name)] if (name := spec.lake.catalog.get("connection")) else []
     try:
-        with given(connections(names)):
+        with given(connections({*names, *others})):
             return read(spec)
     except OSError as error:
         message = (

@@ -256,11 +256,12 @@ class LocalAirflow:
 
         beside = str(Path(sys.executable).parent)
         unwanted = ("AIRFLOW", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME", "SPARK_CONF_DIR")
+        wanted = ("AIRFLOW__METRICS__", "AIRFLOW__OPENLINEAGE__")
         inherited = {
             name: value
             for name, value in os.environ.items()
-            # Where metrics go is up to whoever starts it.
-            if not name.startswith(unwanted) or name.startswith("AIRFLOW__METRICS__")
+            # Where metrics and lineage go is up to whoever starts it.
+            if not name.startswith(unwanted) or name.startswith(wanted)
         }
         no_proxy = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), "127.0.0.1"]
         local = ",".join(part for part in no_proxy if part)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill_airflow.approval import Answer
     from waybill_airflow.drivers import Driver
+    from waybill_airflow.signals.lineage.stages import Lineage
 
 SCRIPTS = {
     "snapshot": "snapshot_topics.py",
@@ -54,8 +55,9 @@ SCRIPTS = {
     "validate": "validate_batch.py",
     "publish": "publish_batch.py",
     "upkeep": "keep_lake.py",
+    "verify": "verify_tables.py",
 }
-"""The entry script of each stage, and of the upkeep."""
+"""The entry script of each stage, of the upkeep and of a verification."""
 
 
 class StageOperator(SparkSubmitOperator):
@@ -69,7 +71,7 @@ class StageOperator(SparkSubmitOperator):
     **What it does not do:** it does not free the worker while Spark works.
 
     Args:
-        stage: one of the five stages, or `upkeep`, which belongs to no batch.
+        stage: one of the five stages, or `upkeep` or `verify`, which belong to no batch.
         migration: path of the migration's file.
         batch: id of the batch (templated).
         mode: what the snapshot reads (templated).
@@ -119,6 +121,7 @@ class StageOperator(SparkSubmitOperator):
         self.drop_held = drop_held
         self.submitted_batch: str | None = None
         self.decision: dict[str, Any] | None = None
+        self._lineage: Lineage | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the stage.
@@ -145,7 +148,7 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowFailException(message) from None
         try:
             spec = load_migration(self.migration).for_stage(self.stage)
-            connections = submission.connections(spec.connections)
+            connections = submission.connections(self._named(spec))
             driver = find_driver()
         except (ConfigurationError, DriverError) as error:
             raise AirflowFailException(str(error)) from None
@@ -156,6 +159,11 @@ class StageOperator(SparkSubmitOperator):
             raise
         self._tell_others(spec, report, context)
         return report
+
+    def _named(self, spec: Migration) -> list[str]:
+        """The connections that the stage needs; that of the database is for verifications alone."""
+        of_database = [spec.database] if self.stage == "verify" and spec.database else []
+        return [*spec.connections, *of_database]
 
     def _run(
         self, context: Context, spec: Migration, driver: Driver | None, connections: dict[str, str]
@@ -170,11 +178,20 @@ class StageOperator(SparkSubmitOperator):
     def _tell_others(
         self, spec: Migration, report: dict[str, Any] | None, context: Context
     ) -> None:
-        """Send metrics and updates of assets; upkeep has no report of a batch."""
+        """Send metrics, updates of assets, lineage; upkeep has no report of a batch."""
         if report is not None and self.stage in STAGES:
             from waybill_airflow.signals import after_stage  # loads pyarrow
 
-            after_stage.tell(spec, report, context)
+            self._lineage = after_stage.tell(spec, report, context)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Lineage | None:
+        """What the stage has read and written, for the provider of OpenLineage.
+
+        The provider asks once the task has ended, in a process of its own that should do little.
+        """
+        return self._lineage
+
+    get_openlineage_facets_on_failure = get_openlineage_facets_on_complete
 
     def _asked(
         self, context: Context, driver: Driver, connections: dict[str, str]

@@ -39,6 +39,7 @@ class Connection:
         login: user name or key id.
         password: the secret to it.
         extra: everything else, by the names that the kind gives it.
+        schema: what Airflow calls the schema: the database, of a connection to one.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Connection:
     login: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
+    schema: str = ""
 
 
 def variable_of(name: str) -> str:
@@ -119,6 +121,7 @@ def _from_json(name: str, text: str) -> Connection:
         data.get("login") or "",
         data.get("password") or "",
         dict(extra),
+        data.get("schema") or "",
     )
 
 
@@ -137,4 +140,5 @@ def _from_uri(name: str, text: str) -> Connection:
         unquote(parts.username or ""),
         unquote(parts.password or ""),
         extra,
+        unquote(parts.path.strip("/")),
     )

@@ -37,6 +37,7 @@ class Code(Enum):
     SCHEMA_FILE = "WB-1103", "A file of schemas cannot be used"
     LOSS = "WB-1104", "The target cannot carry everything"
     SUITE = "WB-1105", "A quality suite cannot be loaded"
+    MAPPING = "WB-1106", "A mapping does not fit a table"
     CONNECTION_MISSING = "WB-1201", "A connection is missing"
     CONNECTION_INVALID = "WB-1202", "A connection is not valid"
     JAVA = "WB-1301", "Spark finds no usable Java"
@@ -89,6 +90,10 @@ class Code(Enum):
     LEDGER_INCOMPLETE = "WB-6007", "The publish ledger has lost entries"
     SCHEMA_FILE_TAKEN = "WB-6008", "A published schema would replace another"
 
+    DATABASE_TABLE = "WB-6101", "A table cannot be compared with its source"
+    DATABASE_DIFFERS = "WB-6102", "The tables differ from their source database"
+    PUBLISHED_CHANGED = "WB-6103", "What was published has changed since"
+
     CONCURRENT_RUN = "WB-7001", "Another run was faster"
     LAKE_FILE_LOST = "WB-7002", "The lake has lost a file"
     PLACE_NOT_WRITABLE = "WB-7003", "A folder cannot be written"
@@ -106,6 +111,8 @@ class Code(Enum):
     DRIVER_UNREACHABLE = "WB-8201", "The driver does not answer"
     DRIVER_CONNECTION = "WB-8202", "The connection to the driver is wrong"
     DRIVER_REFUSED = "WB-8203", "The driver refuses a stage"
+    DATABASE_UNREACHABLE = "WB-8251", "The source database does not answer"
+    DATABASE_REFUSED = "WB-8252", "The source database refuses a query"
     TASKS_ENDED = "WB-8301", "Tasks of Spark ran out of memory or were ended"
 
     RECONCILIATION = "WB-9001", "Rows in and rows out do not add up"
@@ -216,6 +223,12 @@ class GateError(WaybillError):
     ) -> None:
         super().__init__(message, report, code=code)
         self.report = report
+
+
+class DifferenceError(WaybillError):
+    """The merged tables, or what was published, differ from what they were made of."""
+
+    exit_code = 3
 
 
 class LossError(WaybillError):

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import Code, ConfigurationError, GateError, WaybillError
+from waybill.errors import Code, ConfigurationError, DifferenceError, GateError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.decisions import Asked
 from waybill.lake.session import start_session
@@ -47,7 +47,7 @@ STAGE_FUNCTIONS = {
 MODES = ("incremental", "full", "replay")
 """See `waybill.stage_context.Options`."""
 
-UPKEEP = "upkeep"
+UPKEEP, VERIFY = "upkeep", "verify"
 """What is run like a stage and belongs to no batch."""
 
 BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -325,6 +325,28 @@ def keep_lake(spec: Specification) -> dict[str, Any]:
     return {"stage": "upkeep", "tables": [kept._asdict() for kept in done]}
 
 
+def verify_tables(spec: Specification) -> dict[str, Any]:
+    """Compare the merged tables with their source database (`waybill.verify`).
+
+    Returns:
+        `{"report": …}`, with `"error"` beside it where anything differs; see `main`.
+    """
+    from waybill.verify.run import check_equal, run_verify
+
+    migration = loaded(spec).for_stage(VERIFY)
+    with _session(None, migration) as session:
+        lake = Lake.open(session, migration)
+        results = run_verify(migration, lake, progress=_progress(VERIFY))
+    report = {"stage": VERIFY, "tables": [result.figures for result in results]}
+    try:
+        check_equal(migration, results)
+    except DifferenceError as error:
+        sentence = described(error)
+        _say(VERIFY, error, sentence["message"])
+        return {"error": sentence, "report": report}
+    return {"report": report}
+
+
 def main(stage: str, argv: Sequence[str] | None = None) -> int:
     """Run a stage, or the upkeep, as Spark's entry scripts do.
 
@@ -378,7 +400,7 @@ def log_to_stderr() -> None:
 
 
 def result_of(stage: str, spec: Specification, batch: str, options: Options) -> dict[str, Any]:
-    """Run a stage, or the upkeep, and say what came of it as plain data.
+    """Run a stage, the upkeep or a verification, and say what came of it as plain data.
 
     Returns:
         `{"report": …}` or `{"error": …}`, see `main`; of a gate that said no both. Errors are
@@ -387,6 +409,8 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
     try:
         if stage == UPKEEP:
             return {"report": keep_lake(spec)}
+        if stage == VERIFY:
+            return verify_tables(spec)
         return {"report": run_stage(stage, spec, batch, options=options).told()}
     except GateError as error:
         sentence = described(error)

@@ -1,7 +1,8 @@
 """The columns of the lake's tables, as Arrow schemas, and the names they live under.
 
 Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `merges`, `published`, `runs`, and
-`schemas` where a schema registry is asked; namespace `<migration>` holds the merged tables.
+`schemas` where a schema registry is asked, and `verifications` where the tables were compared with
+their database; namespace `<migration>` holds the merged tables.
 """
 
 from __future__ import annotations
@@ -184,6 +185,25 @@ gate's JSON. A snapshot stamped `validate` stands for a batch that may be publis
 
 Of a decision `stage` is `decide`, `outcome` is `approved` or `dropped`, and `result` says who,
 when, why and about which rules (`waybill.lake.decisions`).
+"""
+
+VERIFICATIONS = _columns(
+    [
+        ("verification", pa.string()),
+        ("time", TIMESTAMP),
+        ("kind", pa.string()),
+        ("table", pa.string()),
+        ("key", pa.string()),
+        ("what", pa.string()),
+        ("body", pa.string()),
+    ]
+)
+"""What verifications found. `kind` is the partition column:
+
+- `table`: one row per verification and table, its figures in `body` (JSON);
+- `difference`: a row that differs (`what` says how), with its columns that do in `body`;
+- `undecided`: one that differed and may have changed meanwhile, with what the next verification
+  needs to decide about it.
 """
 
 

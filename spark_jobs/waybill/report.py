@@ -25,6 +25,9 @@ try; what it refused again is among what it refused."""
 SEEN = "seen"
 """The detail of a snapshot's report that says when it asked the source how far that is (`at`, in
 milliseconds since 1970), and how much it had to leave for a later batch (`left`)."""
+BEGAN = "began"
+"""The detail of a snapshot's report that says when it looked what the source holds, in seconds
+since 1970 by the clock of the machine."""
 
 
 def as_texts(data: Any, least: int = EXACT) -> Any:

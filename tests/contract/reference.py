@@ -8,12 +8,21 @@ import re
 import types
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel
 
 from waybill.errors import Code
-from waybill.spec import values
+from waybill.spec import mapping, values
 from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
@@ -28,6 +37,11 @@ TYPES = {
     values.SparkSettings: "settings",
     values.Start: "`earliest`, `latest`, time or offsets",
     values.End: "time or offsets",
+    mapping.Patterns: "name or pattern, or a list of them",
+    mapping.MaskRule: "`null`, `sha256`, `last4`, or fields",
+    mapping.AddedColumn: (
+        "`database`, `schema`, `table`, `source_time`, `operation`, `sequence`, or fields"
+    ),
     str: "text",
     int: "integer",
     float: "number",
@@ -60,7 +74,11 @@ def codes() -> str:
 def fields() -> str:
     """Every field of a migration with its type, its default and its meaning."""
     parts: list[str] = []
+    told: set[type[BaseModel]] = set()
     for path, model in _models("", Migration):
+        if model in told:
+            continue
+        told.add(model)
         title = f"`{path}`" if path else "The migration"
         parts += [f"### {title}", "", _said(model.__doc__), ""]
         parts += ["| field | type | default | meaning |", "|---|---|---|---|"]
@@ -68,7 +86,9 @@ def fields() -> str:
         for name, field in model.model_fields.items():
             default = FILLED_IN.get((model, name)) or _default(field)
             meaning = meanings(model)[name]
-            parts.append(f"| `{name}` | {_typed(hints[name])} | {default} | {meaning} |")
+            parts.append(
+                f"| `{field.alias or name}` | {_typed(hints[name])} | {default} | {meaning} |"
+            )
         parts.append("")
     return "\n".join(parts)
 
@@ -83,7 +103,9 @@ def _models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseM
 
 def _inner(hint: Any) -> Iterator[tuple[type[BaseModel], str]]:
     """The model in a field's type, and how its place is written below the field."""
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
+    if get_origin(hint) is Annotated:
+        yield from _inner(get_args(hint)[0])
+    elif isinstance(hint, type) and issubclass(hint, BaseModel):
         yield hint, ""
     elif get_origin(hint) in (Union, types.UnionType):
         for part in get_args(hint):

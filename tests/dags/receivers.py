@@ -1,7 +1,10 @@
-"""Receivers of metrics on the loopback address, and a notifier that keeps what it is told."""
+"""Receivers of metrics and lineage on the loopback address, and a notifier that keeps what it is
+told."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -105,6 +108,43 @@ def _points(metric: Any) -> dict[tuple[str, ...], float]:
         value = point.sum if "histogram" in kind else getattr(point, point.WhichOneof("value"))
         found[metric.name.removeprefix("airflow."), *tags] = value
     return found
+
+
+class Lineage:
+    """Takes OpenLineage's events over HTTP."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        taken = self.events
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                taken.append({**json.loads(body), "path": self.path})
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Nothing on the terminal."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def environment(self) -> dict[str, str]:
+        """What makes Airflow's provider send its events here."""
+        url = f"http://127.0.0.1:{self._server.server_port}"
+        transport = {"type": "http", "url": url, "endpoint": "api/v1/lineage"}
+        return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}
+
+    def close(self) -> list[dict[str, Any]]:
+        """End, and tell what came, in the order that it came in."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        return self.events
 
 
 class Kept(BaseNotifier):

@@ -22,7 +22,7 @@ from tests.dags.test_approval import RULE, no
 from waybill.errors import ConfigurationError
 from waybill.report import StageReport
 from waybill.spec.file import load_migration
-from waybill_airflow.factory import check_migrations
+from waybill_airflow.factory import check_migrations, migration_dags
 from waybill_airflow.free_ports import free_port
 from waybill_airflow.signals import after_stage, alerts
 
@@ -195,6 +195,23 @@ def test_a_notifier_that_cannot_be_made_is_a_sentence_about_the_file(migrations,
         check_migrations()
     assert says in str(error.value)
     assert str(file) in str(error.value)
+
+
+def test_a_notifier_is_made_once_for_all_dags_of_a_migration(migrations, monkeypatch):
+    more = (
+        "alerts:\n"
+        "  to: [{notifier: tests.dags.receivers.Kept, arguments: {message: m}}]\n"
+        "  on: [failed, late, stalled]\n"
+        "upkeep: {}\n"
+    )
+    migrations("small", more)
+    made = []
+    monkeypatch.setattr(Kept, "__init__", lambda self, message: made.append(message))
+    dags = migration_dags()
+    assert sorted(dags) == ["small", "small_upkeep", "small_watch"]
+    assert made == ["m"]
+    for dag in dags.values():
+        assert all(task.has_on_failure_callback for task in dag.tasks)
 
 
 def test_texts_do_not_run_in_a_mail():

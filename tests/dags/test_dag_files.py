@@ -312,6 +312,20 @@ def test_names_out_of_a_file_do_not_break_the_page(migrations):
     assert table[0].replace("\\|", "").count("|") == 3
 
 
+def test_verification_is_a_dag_of_its_own_where_the_file_asks(migrations):
+    migrations("plain")
+    migrations("seen", more='verify: {database: source, schedule: "@daily"}\n')
+    migrations("by_hand", more="verify: {database: source}\n")
+    bag = load()
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["by_hand", "by_hand_verify", "plain", "seen", "seen_verify"]
+    dag = bag.dags["seen_verify"]
+    assert [task.task_id for task in dag.tasks] == ["verify"]
+    assert run_types(dag) == RUN_TYPES
+    assert (dag.schedule, bag.dags["by_hand_verify"].schedule) == ("@daily", None)
+    assert {"waybill", "verify"} <= set(dag.tags)
+
+
 def test_upkeep_is_a_dag_of_its_own_where_the_file_asks(migrations):
     migrations("plain")
     migrations("kept", more='upkeep: {schedule: "@weekly"}\n')

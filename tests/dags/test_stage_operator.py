@@ -106,6 +106,25 @@ def test_the_upkeep_is_submitted_whatever_was_asked_for(migrations, fake_stages)
     assert name == "upkeep"
 
 
+def test_a_verification_alone_is_given_the_login_of_the_database(
+    migrations, fake_stages, monkeypatch
+):
+    login = '{"conn_type": "postgres", "host": "h", "password": "secret"}'
+    monkeypatch.setenv("AIRFLOW_CONN_SOURCE", login)
+    file = migrations("shop", more="verify: {database: source}\n")
+    given: list[list[str]] = []
+
+    def connections(names):
+        given.append(list(names))
+        return {}
+
+    monkeypatch.setattr(submission, "connections", connections)
+    stage(file).execute({})
+    stage(file, "verify").execute({})
+    assert ["source" in names for names in given] == [False, True]
+    assert [name for name, _ in fake_stages()] == ["merge", "verify"]
+
+
 @pytest.mark.parametrize(
     ("act", "error", "says"),
     [

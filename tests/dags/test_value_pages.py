@@ -20,6 +20,7 @@ from tests.lake_by_hand import catalog_in, commit
 from waybill.errors import UnavailableError
 from waybill.lake_columns import ARCHIVE, CHANGES
 from waybill.order import order_key
+from waybill.spec.migration import Migration
 from waybill_airflow.web import app, lake_reading, quarantine_view, rights
 from waybill_airflow.web.quarantine_view import fault_of, hex_lines
 
@@ -234,6 +235,14 @@ def test_a_message_shows_its_bytes_and_where_they_go_wrong(client):
     torn = read(client, one(0))
     assert '"data":[{"id":"1"' in torn.text
     assert "69 bytes" in torn.text
+
+
+def test_no_byte_is_shown_where_the_migration_masks_values(client, monkeypatch):
+    assert "ff fe" in read(client, one(1)).text
+    monkeypatch.setattr(Migration, "masks", True)
+    page = read(client, one(1)).text
+    assert "Its bytes are not shown, because the migration masks values" in page
+    assert "ff fe" not in page
 
 
 def test_a_message_says_what_every_format_says_of_it(client):

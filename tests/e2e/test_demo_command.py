@@ -15,12 +15,14 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.dags.receivers import StatsD
+from tests.dags.receivers import Lineage, StatsD
 from tests.e2e.conftest import PROJECT
+from waybill.report import STAGES
 from waybill_airflow import demo as demo_command
 from waybill_airflow.free_ports import free_port
 
@@ -135,8 +137,9 @@ def demo(tmp_path):
 
 @pytest.mark.timeout(1500)
 def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
-    metrics = StatsD()
-    shown = demo("--once", environment=metrics.environment())
+    metrics, lineage = StatsD(), Lineage()
+    environment = {**metrics.environment(), **lineage.environment()}
+    shown = demo("--once", environment=environment)
     addresses: set[str] = set()
     limit = time.monotonic() + 1400
     while shown.process.poll() is None and time.monotonic() < limit:
@@ -176,6 +179,33 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
         updates = {name: json.loads(extra) for name, extra in rows}
     assert updates["shop/tables/shop.orders"]["verdict"] == "passed"
     assert updates["shop/targets/canal"]["messages"] > 0
+
+    came = [(event["job"]["name"], event["eventType"], event) for event in lineage.close()]
+    ended = {name: event for name, kind, event in came if kind == "COMPLETE"}
+    stages = [f"{n}.{s}" for n in ("shop", "recorded_canal") for s in STAGES]
+    assert ended.keys() >= {"shop", "recorded_canal", *stages}
+    assert {name for name, kind, _ in came if kind == "START"} == ended.keys()
+    assert {kind for _, kind, _ in came} == {"START", "COMPLETE"}
+    source = ("file", str(PROJECT / "samples/shop"))
+    for stage in ("snapshot", "merge", "validate", "publish"):
+        assert source in {named(one) for one in ended[f"shop.{stage}"]["inputs"]}
+    lake = tmp_path / "demo/lake/shop"
+    tables = {named(one): one for one in ended["shop.merge"]["outputs"]}
+    assert tables.keys() == {("file", f"{lake}/{t}") for t in ("shop_customers", "shop_orders")}
+    orders = tables["file", f"{lake}/shop_orders"]
+    assert len(orders["facets"]["columnLineage"]["fields"]) == 11
+    assert orders["outputFacets"]["outputStatistics"]["rowCount"] == 100
+    judged = {named(one): one["inputFacets"] for one in ended["shop.validate"]["inputs"]}
+    assertions = judged["file", f"{lake}/shop_orders"]["dataQualityAssertions"]["assertions"]
+    assert {one["success"] for one in assertions} == {True}
+    sent = {named(one): one["outputFacets"] for one in ended["shop.publish"]["outputs"]}
+    canal = sent["file", str(tmp_path / "demo/out/shop/canal")]["outputStatistics"]
+    assert canal["rowCount"] == updates["shop/targets/canal"]["messages"]
+
+
+def named(dataset: dict[str, Any]) -> tuple[str, str]:
+    """What a dataset of OpenLineage is told apart by."""
+    return dataset["namespace"], dataset["name"]
 
 
 @pytest.mark.timeout(900)

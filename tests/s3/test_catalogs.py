@@ -15,7 +15,9 @@ from tests.s3.conftest import FIRST, ROWS, canal
 from tests.s3.rest_catalog import rest_catalog
 from waybill.errors import ConflictError, UnavailableError
 from waybill.jobs import read_table, run_migration, run_stage
+from waybill.lake import Lake
 from waybill.lake.commit import Branch
+from waybill.origins import read_origins
 from waybill.spec.migration import Migration
 
 
@@ -54,6 +56,9 @@ def test_a_migration_on_a_rest_catalog(spark, rest, tmp_path: Path, monkeypatch)
     spec = migration(tmp_path, rest, "rested")
     run_migration(spec, batch="b1", spark=spark)
     assert list(read_table(spec, spark=spark)) == ROWS
+    lake = Lake.open(spark, spec)
+    ((table, origin),) = read_origins(spec, "b1").tables.items()
+    assert origin.place == lake.metadata(lake.merged(table)).layout.location, "only it knows"
     again = run_migration(spec, batch="b1", spark=spark)
     assert all(report.repeated for report in again.stages)
 

@@ -23,9 +23,11 @@ from waybill.lake import Lake
 from waybill.lake.commit import Branch
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.maintenance import run_upkeep
+from waybill.origins import read_origins
 from waybill.overview.files import read_account, read_index
 from waybill.spec.migration import Migration
 from waybill.storage.file_store import open_store
+from waybill.validate.data_docs import build_site
 
 if TYPE_CHECKING:
     from waybill.report import Waybill
@@ -133,6 +135,20 @@ def test_a_batch_that_was_done_is_not_done_again(spark, done, admin) -> None:
     assert {k: v for k, v in after.items() if k not in reports} == {
         k: v for k, v in before.items() if k not in reports
     }
+
+
+def test_its_verdicts_make_the_site_that_a_local_lake_s_make(done, tmp_path) -> None:
+    def suites(spec: Migration, name: str) -> set[str]:
+        built = build_site(spec, str(tmp_path / name))
+        assert (built.added, built.failed) == (1, [])
+        pages = (tmp_path / name / "validations").rglob("*.html")
+        return {page.relative_to(tmp_path / name / "validations").parts[0] for page in pages}
+
+    there = suites(done.spec, "there")
+    assert there == suites(done.local, "here") == {"changes", "tables", "trends"}
+    tables = read_origins(done.spec, "b1").tables
+    assert tables == read_origins(done.local, "b1").tables
+    assert sorted(tables) == list(TABLES)
 
 
 def test_a_look_into_it_without_spark_finds_the_same(spark, done) -> None:

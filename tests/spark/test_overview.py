@@ -10,6 +10,7 @@ import pytest
 from tests.spark.line import Killed, Line, insert, kill
 from waybill import jobs
 from waybill.errors import GateError
+from waybill.origins import ColumnOrigin, TableOrigin, read_origins
 from waybill.overview import writing
 from waybill.overview.files import read_account, read_index
 
@@ -28,6 +29,35 @@ def states(line: Line, batch: str) -> list[str]:
         went = stage.rows_out + sum(stage.refused.values()) + stage.superseded
         assert came == went + sum(stage.skipped.values()) + stage.waiting
     return [stage.state for stage in account.stages]
+
+
+def test_a_merge_tells_where_columns_come_from(line):
+    """Of the tables that it changed, as they are then; a batch that is held does so, too."""
+    line.feed("a", insert(1))
+    line.run("b-1")
+    number = ColumnOrigin("id", "id", "bigint")
+    orders = TableOrigin("demo.shop_orders", ("shop",), (number,))
+    assert read_origins(line.spec, "b-1").tables == {"shop.orders": orders}
+    line.run("b-2")
+    assert read_origins(line.spec, "b-2").tables == {}, "it changed nothing"
+    line.broken = "orders"
+    line.feed("b", insert(21), insert(22, True), insert(23, True))
+    with pytest.raises(GateError):
+        line.run("b-3")
+    assert read_origins(line.spec, "b-3").tables.keys() == {"shop.orders"}
+
+
+def test_a_merge_that_cannot_tell_it_merges_all_the_same(line, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("waybill.merge.stage.keep_origins", full)
+    line.feed("a", insert(1))
+    merged = line.run("b-1").stage("merge")
+    assert line.rows() == line.sent == ["1"]
+    assert merged.warnings == [
+        "the lineage of the batch names no columns, as they could not be written: the disk is full"
+    ]
 
 
 def test_batches_that_pass_are_held_are_killed_and_are_taken_along(line, monkeypatch):

@@ -45,21 +45,31 @@ def updates_of(spec: Migration, index: Index, batch: str) -> list[Update] | None
         ConfigurationError: the connection of the lake is not there.
         UnavailableError: the lake's store does not answer.
     """
-    lines = iter(index.batches)
-    own = next((line for line in lines if line.batch == batch), None)
-    if own is None or own.state != PUBLISHED:
+    published = published_with(spec, index, batch)
+    if not published:
         return None
     updates: dict[str, Update] = {}
     # The oldest first, so that the newest update of an asset stays.
-    for account in reversed(list(_published_by(spec, lines, batch))):
+    for account in reversed(published):
         updates |= {update.asset: update for update in _of_account(spec.name, account, batch)}
     return [updates[name] for name in sorted(updates)]
+
+
+def published_with(spec: Migration, index: Index, batch: str) -> list[BatchAccount]:
+    """The accounts of a batch and of those before it that it took along, the newest first.
+
+    None of them where the overview does not say that the batch is published.
+    """
+    lines = iter(index.batches)
+    own = next((line for line in lines if line.batch == batch), None)
+    if own is None or own.state != PUBLISHED:
+        return []
+    return list(_published_by(spec, lines, batch))
 
 
 def _published_by(
     spec: Migration, before: Iterator[BatchLine], batch: str
 ) -> Iterator[BatchAccount]:
-    """The accounts of a batch and of those before it that it took along, the newest first."""
     account = read_account(spec, batch)
     if account is not None:
         yield account

@@ -150,7 +150,7 @@ def message_view(spec: Migration, topic: str, partition: int, offset: int) -> Me
         history = history_at(lake, topic, partition, offset)
         if not any("reason" in row for row in history):
             return None
-        return history, message_at(lake, topic, partition, offset)
+        return history, None if spec.masks else message_at(lake, topic, partition, offset)
 
     position = f"{topic}/{partition}/{offset}"
     told = read_lake(spec, found, spec.command("quarantine", "show", "FILE", position))
@@ -164,7 +164,7 @@ def message_view(spec: Migration, topic: str, partition: int, offset: int) -> Me
         name=spec.name,
         place=position,
         history=history,
-        state=_state(history, content is None),
+        state=_state(history, content is None, spec.masks),
         text=None if value is None else _text(value, fault),
         lines=[] if value is None else hex_lines(value, fault),
         size=None if value is None else len(value),
@@ -174,7 +174,10 @@ def message_view(spec: Migration, topic: str, partition: int, offset: int) -> Me
     )
 
 
-def _state(history: list[dict[str, Any]], is_gone: bool) -> str:
+_HIDDEN = " Its bytes are not shown, because the migration masks values; they are in the archive."
+
+
+def _state(history: list[dict[str, Any]], is_gone: bool, is_hidden: bool) -> str:
     tries = {row["batch"] for row in history if "reason" in row}
     newest = history[-1]
     if "reason" not in newest:
@@ -183,6 +186,8 @@ def _state(history: list[dict[str, Any]], is_gone: bool) -> str:
         state = f"It was refused in {counted(len(tries), 'batch', 'batches')}, and still waits."
     else:
         state = "It was refused, and waits for another try."
+    if is_hidden:
+        return state + _HIDDEN
     return state + (" The archive does not hold its bytes any more." if is_gone else "")
 
 

@@ -10,8 +10,8 @@ DEBUG = "--debug"
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code.
 
-    0 done, 1 failed, 2 wrong use or configuration, 3 the quality gate said no, 4 every
-    message was refused or, under `--strict`, any was, or anything was lost.
+    0 done, 1 failed, 2 wrong use or configuration, 3 the quality gate said no or tables differ from
+    their database, 4 every message was refused or, under `--strict`, any was, or anything was lost.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from waybill.cli import file_commands, lake_commands, server_commands
+from waybill.cli import begin_commands, file_commands, lake_commands, server_commands
 from waybill.cli.arguments import AsJson, Specification
 from waybill.cli.group import Commands
 
 HELP = """
 Moves change-data-capture topics between the envelopes of replication tools.
 
-A migration is one YAML file. [bold]check[/] it, [bold]run[/] it, look at what it made with
-[bold]table[/], [bold]changes[/] and [bold]quarantine[/]. [bold]convert[/] turns a file of messages
-into another envelope without a migration; [bold]detect[/] finds the envelope of a file, and
-[bold]show[/] prints its messages.
+A migration is one YAML file. [bold]init[/] draws it up from a look at its source; [bold]check[/]
+it, [bold]run[/] it, look at what it made with [bold]table[/], [bold]changes[/] and
+[bold]quarantine[/]. [bold]convert[/] turns a file of messages into another envelope without a
+migration; [bold]detect[/] finds the envelope of a file, and [bold]show[/] prints its messages.
 
 [dim]Example:[/]  waybill run migrations/shop.yaml
 
@@ -125,9 +125,10 @@ def formats(
 
 
 for command in (
+    begin_commands.init,
     *(file_commands.convert, file_commands.detect, file_commands.show),
     *(lake_commands.table, lake_commands.changes, lake_commands.status, lake_commands.report),
-    lake_commands.upkeep,
+    *(lake_commands.upkeep, lake_commands.verify),
     server_commands.driver,
 ):
     app.command()(command)

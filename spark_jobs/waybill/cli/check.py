@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waybill.cli.check_mapping import mapped
 from waybill.cli.check_suites import check_suites
 from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
@@ -46,14 +47,17 @@ def check_command(migration: Path, as_json: bool) -> None:
     if as_json:
         print_json(vars(finding) for finding in findings)
     else:
-        print_table(
-            ["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name
-        )
-        wrong = sum(finding.verdict == WRONG for finding in findings)
-        verdict = f"{wrong} to fix" if wrong else "ready to run"
-        console().print(verdict, style="bold red" if wrong else "bold green")
+        print_findings(spec, findings)
     if any(finding.verdict == WRONG for finding in findings):
         sys.exit(ConfigurationError.exit_code)
+
+
+def print_findings(spec: Migration, findings: Sequence[Finding]) -> None:
+    """Print what was found, and whether the migration can run."""
+    print_table(["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name)
+    wrong = sum(finding.verdict == WRONG for finding in findings)
+    verdict = f"{wrong} to fix" if wrong else "ready to run"
+    console().print(verdict, style="bold red" if wrong else "bold green")
 
 
 def check(spec: Migration) -> Iterator[Finding]:
@@ -69,7 +73,8 @@ def check(spec: Migration) -> Iterator[Finding]:
         plan = make_plan(spec.model_copy(update={"on_loss": "report"}))
     sample, whole = yield from _sample(spec)
     decoded = yield from _decoded(plan.reading.decoder(), sample)
-    every = [_checked(change) for change in decoded or ()]
+    told = [_checked(change) for change in decoded or ()]
+    every = yield from mapped("migration", spec.select, spec.map, plan.reading.mapping, told)
     if decoded is not None and sample:
         yield from _taken(every, len(sample))
     changes = [change for change in every if change.outcome == "ok"]
@@ -79,7 +84,10 @@ def check(spec: Migration) -> Iterator[Finding]:
         yield from check_tables(spec, Sampled(good, list(_each(plain, sample)), whole))
     for target, writing in zip(spec.publish, plan.writings, strict=True):
         yield from _losses(source, target, spec.source.settings)
-        yield from _encoded(writing.encoder(trial=True), target, changes)
+        about = f"target {target.label}"
+        own = yield from mapped(about, target.select, target.map, writing.mapping, changes)
+        taken = [change for change in own if change.outcome == "ok"]
+        yield from _encoded(writing.encoder(trial=True), target, taken)
         if target.files is not None:
             yield _writable(f"target {target.label}", target.files.path)
         if target.kafka is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -180,8 +180,12 @@ def status(migration: Specification, json: AsJson = False) -> None:
 def report(
     migration: Specification,
     site: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="The folder of the site.", show_default=False),
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the site, also in object storage (s3://…).",
+            show_default=False,
+        ),
     ],
     json: AsJson = False,
 ) -> None:
@@ -222,6 +226,60 @@ def upkeep(
     from waybill.cli.upkeep import upkeep_command
 
     upkeep_command(migration, snapshots, json)
+
+
+def verify(
+    migration: Specification,
+    table: Annotated[str | None, typer.Option(metavar="DB.TABLE", help="Only this table.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="counts|changed|full",
+            help="Numbers of rows, the rows that changed since the last verification, or all rows; "
+            "by default what the migration says.",
+        ),
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(metavar="BATCH", help="Compare the tables as they were after this batch."),
+    ] = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LENGTH",
+            help="How long to wait for a batch that decides about rows that differ, e.g. 10m; by "
+            "default verify.wait of the migration.",
+        ),
+    ] = None,
+    against_topic: Annotated[
+        bool,
+        typer.Option(
+            "--against-topic",
+            help="Compare what the targets hold with what was sent to them instead; needs no "
+            "database.",
+        ),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Compare the merged tables with the database that they come from.
+
+    Every row as exact text, while the database is written and batches run. A row that may be on its
+    way is not decided, and decided by the next verification. Prints what differs, column by column,
+    with the history of the row, and exits with 3 if anything does. Only reads the database.
+
+    [dim]Example:[/]  waybill verify migrations/shop.yaml --method full --wait 10m
+    [dim]Example:[/]  waybill verify migrations/shop.yaml --table shop.orders
+    [dim]Example:[/]  waybill verify migrations/shop.yaml --against-topic
+    """
+    from waybill.cli.verify import published_command, seconds_to_wait, verify_command
+    from waybill.verify.run import Asked, checked_method
+
+    if against_topic:
+        others = (("table", table), ("method", method), ("as-of", as_of), ("wait", wait))
+        published_command(migration, [name for name, given in others if given], json)
+        return
+    chosen: Any = checked_method(method)
+    verify_command(migration, Asked(table, chosen, as_of, seconds_to_wait(wait)), json)
 
 
 Reason = Annotated[

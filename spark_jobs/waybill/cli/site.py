@@ -10,20 +10,20 @@ from waybill.counting import counted
 from waybill.spec.file import load_migration
 
 
-def site_command(migration: Path, folder: Path, as_json: bool) -> None:
+def site_command(migration: Path, place: str, as_json: bool) -> None:
     """Build the site or add to it.
 
     Args:
         migration: the migration's file.
-        folder: where the pages are written.
+        place: folder or URL where the pages are written.
         as_json: whether to print what was done as JSON.
     """
     spec = load_migration(migration)
     from waybill.validate.data_docs import build_site
 
-    built = build_site(spec, folder)
+    built = build_site(spec, place)
     if as_json:
-        print_json([{**built._asdict(), "page": str(built.page)}])
+        print_json([built._asdict()])
         return
     for what in built.failed:
         sys.stderr.write(

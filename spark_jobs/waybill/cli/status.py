@@ -15,6 +15,7 @@ from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge
 from waybill.report import told_cursor
 from waybill.spec.file import load_migration
+from waybill.verify.newest import last_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +51,10 @@ def status_command(migration: Path, as_json: bool) -> None:
         tables = merged_status(lake)
         gate = last_gate(lake)
         source = source_status(spec, lake)
+        verified = last_results(lake)
     if as_json:
-        told_of = [] if source is None else [{"source": source}]
+        told_of: list[dict[str, Any]] = [] if source is None else [{"source": source}]
+        told_of += [{"verified": verified}] if verified else []
         print_json([*stages, {"tables": tables}, {"gate": gate}, *told_of])
         return
     print_table(
@@ -87,6 +90,10 @@ def status_command(migration: Path, as_json: bool) -> None:
         ]
         titles = ["merged table", "rows and tombstones", "complete up to sequence", "and time"]
         print_table(titles, rows)
+    if verified:
+        titles = ["verified table", "method", "when", "differ", "not decided"]
+        names = ("table", "method", "time", "differing", "undecided")
+        print_table(titles, [[one[name] for name in names] for one in verified])
     if gate is not None:
         line = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(line, markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.decoding import ChangeBatches
+from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.waiting import end_waiting
@@ -22,6 +23,7 @@ from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
+from waybill.mapping.changes import add_name
 from waybill.order import CHANGE
 from waybill.records import TableSchema
 from waybill.report import TRIED_AGAIN
@@ -49,6 +51,8 @@ COUNTED = columns_of(CHANGES, "outcome", "reason_kind", "operation", "database",
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
+NAMES = "source_names"
+"""The detail that tells the source's names of tables by those that the lake has."""
 SHOWN_TABLES = 200
 """How many tables a report names."""
 
@@ -70,6 +74,8 @@ class Decoding:
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.sizes = RowSizes(context.spark.sparkContext)
+        self.renamed = Tally(context.spark.sparkContext)
+        """What tables are called that tasks have met: new and old names, the old ones."""
 
     def run(self, after: int | None, upto: int | None, report: StageReport) -> None:
         """Write what the archive brought between two snapshots, and fill the report.
@@ -91,6 +97,7 @@ class Decoding:
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)
+        self._check_names(report)
         if report.rows_in or replayed:
             self._count_rows(report)
         self.schemas.keep()
@@ -102,7 +109,7 @@ class Decoding:
 
     def _decode(self, tally: Tally) -> Make:
         """From batches of the archive to batches of `changes`, in a task."""
-        reading, batch_id = self.reading, self.context.batch
+        reading, batch_id, renamed = self.reading, self.context.batch, self.renamed
         schemas, sizes = self.schemas.of_tasks(), self.sizes
 
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -110,9 +117,13 @@ class Decoding:
             joiner = PairJoiner() if reading.envelope.pairs else None
             reader = reading.envelope.bulk_reader if reading.settings.at_once else None
             work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
-            yield from sizes.of(work.convert(iter(batches)))
+            mapping = MappedDecoding(reading.mapping, reading.rules) if reading.mapping else None
+            rows = work.convert(iter(batches))
+            yield from sizes.of(rows if mapping is None else mapping.of(rows))
             joined = 0 if joiner is None else joiner.joined
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
+            if mapping is not None and reading.mapping.renames:
+                renamed.add({f"{now}\n{old}": old for now, old in mapping.names.items()})
             schemas.end()
 
         return decode
@@ -215,6 +226,20 @@ class Decoding:
         if further:
             report.extra_in[FURTHER_ROWS] = further
         report.superseded += counts["joined"]
+
+    def _check_names(self, report: StageReport) -> None:
+        """See that no two tables of this batch and those before are called the same.
+
+        Raises:
+            ConfigurationError: two are.
+        """
+        if not self.reading.mapping.renames:
+            return
+        last = self.context.lake.last(self.branch.table, report.stage)
+        names: dict[str, str] = dict({} if last is None else last.report["details"].get(NAMES, {}))
+        for both, old in sorted(self.renamed.counts.items()):
+            add_name(names, both.partition("\n")[0], old)
+        report.details[NAMES] = names
 
     def _count_rows(self, report: StageReport) -> None:
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from waybill.batches.encoding import MessageBatches
 from waybill.batches.message_rows import CHANGE
 from waybill.convert.decode import add, schemas_in, schemas_of
 from waybill.counting import counted
@@ -153,6 +152,8 @@ class Encoding:
         )
         known_schemas = lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
         schemas = schemas_of((row["schema_id"], row["extra"]) for row in known_schemas)
+        for writing in self.writings:
+            writing.check_names(schemas.values())
         if changes:
             accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
             with lake.batches_by_rows(span):
@@ -250,16 +251,7 @@ class Encoding:
         batch_id, sizes = self.context.batch, self.sizes
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            works = [
-                MessageBatches(
-                    writing.encoder(),
-                    writing.label,
-                    batch_id,
-                    schemas,
-                    writing.envelope.bulk_writer,
-                )
-                for writing in writings
-            ]
+            works = [writing.batches(batch_id, schemas) for writing in writings]
             written = (work.convert(iter([batch])) for batch in batches for work in works)
             return sizes.of(chain.from_iterable(written))
 
@@ -353,7 +345,7 @@ def _account(
         elif row.outcome == "refused":
             add(account.refused, row.reason_kind, row.rows)
         else:
-            add(account.skipped, NO_WORD, row.rows)
+            add(account.skipped, row.reason_kind or NO_WORD, row.rows)
         if row.further:
             add(account.extra_in, FURTHER_MESSAGES, row.further)
         for name in lost_of(row.losses or ()):

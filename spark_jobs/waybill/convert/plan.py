@@ -11,11 +11,18 @@ from pydantic import ValidationError
 from waybill.convert.full_loads import WithFullLoads
 from waybill.envelopes import registry
 from waybill.errors import Code, ConfigurationError, LossError
+from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.rules import NO_RULES, Rules
 from waybill.storage.open import open_storage
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from waybill.batches.encoding import MessageBatches
+    from waybill.batches.mapped_encoding import MappedMessageBatches
     from waybill.protocol import Decoder, Encoder, Envelope, Settings
+    from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.tables import TableRules
 
@@ -29,6 +36,8 @@ class DecodePlan:
     rules: TableRules
     full: bool = False
     """Whether the archive may hold rows of table dumps."""
+    mapping: Rules = NO_RULES
+    """What is chosen and renamed of what they say."""
 
     def decoder(self) -> Decoder:
         """A decoder for one task."""
@@ -46,6 +55,8 @@ class EncodePlan:
     label: str
     envelope: Envelope
     settings: Settings
+    mapping: Rules = NO_RULES
+    """What is chosen and renamed for it."""
 
     def encoder(self, trial: bool = False) -> Encoder:
         """An encoder for one task, or for messages that go nowhere."""
@@ -53,6 +64,34 @@ class EncodePlan:
             message = f"{self.envelope.name!r} cannot be written; `waybill formats` shows what can"
             raise ConfigurationError(message, code=Code.ENVELOPE)
         return self.envelope.encoder(self.settings.for_trial() if trial else self.settings)
+
+    def check_names(self, schemas: Iterable[TableSchema]) -> None:
+        """See that the mapping fits the tables of a batch, and gives no two of them one name.
+
+        Raises:
+            ConfigurationError: it does not.
+        """
+        mapper = ChangeMapper(self.mapping)
+        for schema in schemas if self.mapping else ():
+            mapper.of(schema)
+
+    def batches(
+        self, batch_id: str, schemas: dict[str, TableSchema]
+    ) -> MessageBatches | MappedMessageBatches:
+        """What encodes rows of `changes`, for one task.
+
+        Args:
+            batch_id: the batch that the messages belong to.
+            schemas: every schema of the batch by its id.
+        """
+        from waybill.batches.encoding import MessageBatches
+
+        given = (self.encoder(), self.label, batch_id, schemas, self.envelope.bulk_writer)
+        if not self.mapping:
+            return MessageBatches(*given)
+        from waybill.batches.mapped_encoding import MappedMessageBatches
+
+        return MappedMessageBatches(self.mapping, *given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +120,15 @@ def make_plan(spec: Migration) -> ConvertPlan:
         settings_of(source.decode_settings, given, source, "source.settings"),
         spec.rules,
         bool(spec.full),
+        spec.mapping(),
     )
+    if source.pairs and reading.mapping.conditions:
+        message = (
+            f"map.where: messages of {source.name} bring an update in two halves, of which neither "
+            "shows alone whether the row meets a condition: move where to the targets, which get "
+            "whole updates"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
     reading.decoder()
     writings = []
     for number, target in enumerate(spec.publish):
@@ -91,7 +138,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
         place = f"publish[{number}].settings"
         settings = settings_of(envelope.encode_settings, target.settings, envelope, place)
         settings = settings.for_source(source, reading.settings)
-        writings.append(EncodePlan(target.label, envelope, settings))
+        writings.append(EncodePlan(target.label, envelope, settings, target.mapping()))
         writings[-1].encoder()
     return ConvertPlan(reading, tuple(writings))
 

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from waybill.connections import variable_of
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
-from waybill.jobs import MODES, UPKEEP, described, result_of
+from waybill.jobs import MODES, UPKEEP, VERIFY, described, result_of
 from waybill.lake.decisions import DECISIONS, Asked
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
@@ -89,7 +89,7 @@ class Order(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
-    stage: Annotated[str, _one_of([*STAGES, UPKEEP])]
+    stage: Annotated[str, _one_of([*STAGES, UPKEEP, VERIFY])]
     migration: str
     """Path of the migration's file, as the driver sees it."""
     batch: str

@@ -296,7 +296,13 @@ class _Judge:
         while not chosen or (len(left) > 1 and len(left) * FEW > len(self._sets)):
             counts = Counter(name for names in left for name in names)
             most = max(counts.values())
-            equal = [trial for trial in order if counts[trial.name] == most]
+            best = next(trial for trial in order if counts[trial.name] == most)
+            # As many messages, but others, make a mixture.
+            equal = [
+                trial
+                for trial in order
+                if all((trial.name in names) == (best.name in names) for names in left)
+            ]
             first = first or equal
             chosen += equal
             left = [names for names in left if not any(trial.name in names for trial in equal)]

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
+from waybill.errors import WaybillError
 from waybill.lake.commit import stamp_of
+from waybill.lake.names import split
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
 from waybill.merge.exact_casts import misfit
@@ -35,6 +37,7 @@ from waybill.merge.upsert.merging import (
 from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
+from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
 from waybill.report import TRIED_AGAIN, StageReport
 
 if TYPE_CHECKING:
@@ -145,9 +148,34 @@ class _Merge:
         self._merge_tables(plan)
         report.cursor["branches"] = self.branches
         report.reconcile()
+        self._keep_origins(plan)
         report.seconds = round(time.monotonic() - started, 3)
         self.ledger.record(self.context.batch, report.cursor, plan.state, report)
         return report
+
+    def _keep_origins(self, plan: Plan) -> None:
+        """Tell where columns come from.
+
+        It is told before the record, so that a merge that is on record has told it. Only the
+        lineage needs it: what goes wrong here must not hold the merge up.
+        """
+        # A catalog that is a database leaves its tables in the warehouse.
+        kinds = [self.spec.lake.catalog.get(name) for name in ("type", "catalog-impl")]
+        in_warehouse = kinds in ([None, None], ["jdbc", None])
+        tables = {}
+        for name, branch in self.made.items():
+            state = plan.tables[name].state
+            columns = tuple(ColumnOrigin(*column[:3]) for column in state.columns)
+            place = "" if in_warehouse else self.lake.metadata(branch.table).layout.location
+            tables[name] = TableOrigin(".".join(split(branch.table)), state.topics, columns, place)
+        if not tables:
+            return
+        try:
+            keep_origins(self.spec, self.context.batch, tables)
+        except (WaybillError, OSError) as error:
+            self.report.warnings.append(
+                f"the lineage of the batch names no columns, as they could not be written: {error}"
+            )
 
     def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
         """The increment in numbers, and the transactions that are open after it."""

@@ -24,7 +24,7 @@ FILES = "_files"
 
 def reports(spec: Migration) -> str:
     """The folder of all reports of a migration."""
-    return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports"
+    return spec.reports
 
 
 def read_index(spec: Migration) -> Index | None:

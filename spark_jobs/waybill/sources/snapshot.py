@@ -12,7 +12,7 @@ from waybill.lake import LOG_PROPERTIES
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import ARCHIVE
-from waybill.report import StageReport
+from waybill.report import BEGAN, StageReport
 from waybill.sources.dumps import Known, plan_dumps, read_dumps, with_digests
 from waybill.spark_tasks.counters import Tally
 
@@ -65,6 +65,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
         context.progress("snapshot: batch %s was done before", batch)
         return repeated(done, "archive")
     branch = lake.branch(archive, STAGE, batch)
+    began = round(time.time(), 3)
     work = _begin(spec, context, archive)
     loaded = _loaded(lake, archive)
     dumps: list[DumpTask] = []
@@ -78,6 +79,8 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
         digests = _load(context, branch, dumps, report, sizes)
         loaded = with_digests(loaded, dumps, digests)
     sizes.tell(report, "archive")
+    # Whatever was in the source by then is in the batch.
+    report.details[BEGAN] = began
     report.cursor = {**work.cursor(), "full": loaded}
     land(branch, report, "archive", started)
     context.progress("snapshot: %s in the archive", counted(report.rows_out, "message"))

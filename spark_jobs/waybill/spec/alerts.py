@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from waybill.spec.endpoints import Model
+from waybill.spec.model import Model
 from waybill.spec.values import LengthOfTime, Schedule
 
 MAIL = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"

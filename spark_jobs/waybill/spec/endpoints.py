@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from waybill.spec.mapping import Selection, TableMapping, rules_of
+from waybill.spec.model import Model
 from waybill.spec.values import End, FilePlace, LengthOfTime, Start
 from waybill.tables import MAX_COLUMNS
+
+if TYPE_CHECKING:
+    from waybill.mapping.rules import Rules
 
 LAYOUTS = ("lines", "parquet", "kcat", "whole")
 """File layouts of a source."""
@@ -20,12 +25,6 @@ INTERNAL = "__"
 
 LEDGER = "waybill-published"
 """The topic that says what was sent, where nothing else is said; no pattern finds it."""
-
-
-class Model(BaseModel):
-    """Base of a specification's parts; unknown fields are errors."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class FilesSource(Model):
@@ -183,6 +182,10 @@ class Target(Model):
     """Name of the target in reports; by default that of the envelope."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the envelope, see `waybill formats NAME`."""
+    select: Selection = Field(default_factory=Selection)
+    """Which [tables](mapping.md) of the lake are published."""
+    map: list[TableMapping] = Field(default_factory=list)
+    """[What becomes](mapping.md) of them in the messages; names are those of the lake."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Target:
@@ -190,6 +193,14 @@ class Target(Model):
             message = "say where to publish, one of files: {path: …} and kafka: {topic: …}"
             raise ValueError(message)
         return self
+
+    def mapping(self) -> Rules:
+        """What the target chooses and renames.
+
+        Raises:
+            ConfigurationError: the key of a mask is missing.
+        """
+        return rules_of(self.select, self.map)
 
     @property
     def label(self) -> str:

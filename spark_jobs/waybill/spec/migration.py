@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import (
     Field,
@@ -15,9 +15,11 @@ from pydantic import (
 
 from waybill.errors import Code, ConfigurationError
 from waybill.spec.alerts import Alerts
-from waybill.spec.endpoints import Model, Source, Target
+from waybill.spec.endpoints import Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.file_text import FileText
+from waybill.spec.mapping import Selection, TableMapping, rules_of
+from waybill.spec.model import Model
 from waybill.spec.values import (
     ColumnType,
     FilePlace,
@@ -26,9 +28,13 @@ from waybill.spec.values import (
     Schedule,
     SparkSettings,
 )
+from waybill.spec.verification import Verify
 from waybill.storage.objects.places import is_object_url, place_of
 from waybill.tables import MAX_COLUMNS, TableRule, TableRules
 from waybill.types import parse_type
+
+if TYPE_CHECKING:
+    from waybill.mapping.rules import Rules
 
 
 class Table(Model):
@@ -126,7 +132,7 @@ class StageSettings(Model):
     """Spark settings of this stage; they override those of the migration."""
 
 
-StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep"]
+StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep", "verify"]
 
 
 class Upkeep(Model):
@@ -161,6 +167,10 @@ class Migration(Model):
     """Dumps of whole tables, by the name that the messages give the table."""
     tables: dict[str, Table] = Field(default_factory=dict)
     """Keys and types, by table name or pattern."""
+    select: Selection = Field(default_factory=Selection)
+    """Which [tables](mapping.md) are taken."""
+    map: list[TableMapping] = Field(default_factory=list)
+    """[What becomes](mapping.md) of tables and columns, in the lake and for every target."""
     quality: Quality = Field(default_factory=Quality)
     """What the [gate](gate.md) checks."""
     publish: list[Target] = Field(default_factory=list)
@@ -185,6 +195,8 @@ class Migration(Model):
     """Whom Airflow tells when something happens."""
     upkeep: Upkeep | None = None
     """Upkeep in a DAG of its own; without it, only by `waybill upkeep`."""
+    verify: Verify | None = None
+    """The source database, to compare the merged tables with."""
     on_loss: Literal["report", "fail"] = "report"
     """Whether the migration runs if a target cannot carry everything."""
     spark: SparkSettings = Field(default_factory=dict)
@@ -277,6 +289,11 @@ class Migration(Model):
         return self.watch or alerts
 
     @property
+    def reports(self) -> str:
+        """The folder of all that is told of its batches."""
+        return f"{self.lake.warehouse.rstrip('/')}/{self.name}/reports"
+
+    @property
     def snapshots_kept(self) -> str:
         """How long the upkeep keeps snapshots, as a length of time."""
         return (self.upkeep or Upkeep()).snapshots
@@ -315,7 +332,14 @@ class Migration(Model):
         names |= {place_of(path).connection_name for path in self._paths if is_object_url(path)}
         if self.lake.catalog.get("connection"):
             names.add(str(self.lake.catalog["connection"]))
+        mapped = [*self.map, *(one for target in self.publish for one in target.map)]
+        names.update(name for one in mapped for name in one.connections)
         return sorted(names)
+
+    @property
+    def database(self) -> str | None:
+        """Name of the connection of the source database, which only a verification needs."""
+        return None if self.verify is None else self.verify.database
 
     @property
     def _paths(self) -> list[str]:
@@ -329,6 +353,19 @@ class Migration(Model):
             *self.quality.suites,
             self.lake.warehouse,
         ]
+
+    def mapping(self) -> Rules:
+        """What the migration chooses and renames, for the lake and everything after it.
+
+        Raises:
+            ConfigurationError: the key of a mask is missing.
+        """
+        return rules_of(self.select, self.map)
+
+    @property
+    def masks(self) -> bool:
+        """Whether the lake holds masked values, so that nobody is shown messages as they came."""
+        return any(one.columns.mask for one in self.map)
 
     @property
     def rules(self) -> TableRules:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.spec.durations import moment_of, seconds_of
 from waybill.storage.objects.places import is_object_url, place_of
 from waybill.types import parse_type
@@ -158,6 +158,18 @@ def _migration_name(name: str) -> str:
         message = "cannot end in _log, which names the lake's tables of messages: choose another"
         raise ValueError(message)
     return name
+
+
+def check_migration_name(name: str) -> None:
+    """See that a migration may have a name.
+
+    Raises:
+        ConfigurationError: it may not.
+    """
+    try:
+        _migration_name(name)
+    except ValueError as error:
+        raise ConfigurationError(f"the name {name!r}: {error}", code=Code.SPECIFICATION) from None
 
 
 MigrationName = Annotated[str, AfterValidator(_migration_name)]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waybill.batches.decoding import ChangeBatches
+from waybill.batches.mapped_changes import MappedChanges
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
@@ -82,6 +83,9 @@ class Comparison:
 
     def __init__(self, label: str, reader: Reader, schemas: dict[str, TableSchema]) -> None:
         self._label, self._reader, self._schemas = label, reader, schemas
+        self._mapped = MappedChanges(reader.mapping, schemas) if reader.mapping else None
+        if self._mapped is not None:
+            self._schemas = schemas = self._mapped.schemas
         self._decoder: Decoder = reader.decoder()
         self._expected = reader.expected()
         self._written = None if reader.writer is None else reader.writer.batches(schemas)
@@ -103,6 +107,9 @@ class Comparison:
         """
         if not messages.num_rows:
             return
+        if self._mapped is not None:
+            mapped = self._mapped.map(changes)
+            changes = mapped.rows.filter(pc.is_null(mapped.why))
         if not in_order(messages, ORDER):
             messages = messages.sort_by([(name, "ascending") for name in ORDER])
         pairs = _Pairs(changes, messages)

@@ -1,21 +1,33 @@
 """Great Expectations' own site, Data Docs, built from the validation results that the lake keeps.
 
 A batch adds its pages. What the index says of the others stands in a file beside them, so that they
-are neither read nor made again.
+are neither read nor made again. A site in object storage is built here and sent there, what is new
+of it: whoever serves the bucket serves the pages.
 """
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
+from waybill.storage.file_store import LocalStore, open_store
+from waybill.storage.open import open_storage
 from waybill.validate.great_expectations_context import in_memory
 from waybill.validate.results import read_validations, validation_files
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
+    from waybill.storage.file_store import Store
+
+INDEX, PAGES, STATIC = "index.html", "validations", "static"
+"""The page to begin with, the folder of the others, and that of what all pages share."""
+
+SENT_AT_ONCE = 8
 
 STATE = "waybill-site.json"
 """What the site holds already: for every verdict its validation results without their
@@ -26,30 +38,36 @@ class Built(NamedTuple):
     """What was done.
 
     Attributes:
-        page: the page to begin with.
+        page: path or URL of the page to begin with.
         added: how many verdicts of the gate were added.
         verdicts: how many the site has.
         failed: what Great Expectations could not make a page of, as suite and batch: it says so in
             its log alone, e.g. of an expectation that is not installed here.
     """
 
-    page: Path
+    page: str
     added: int
     verdicts: int
     failed: list[str]
 
 
-def build_site(spec: Migration, folder: Path) -> Built:
+def build_site(spec: Migration, place: str) -> Built:
     """Build the site, or add to it what the gate has said since.
 
     Args:
         spec: the migration.
-        folder: where the pages are written; empty, or the site of this migration.
+        place: folder or URL where the pages are written; empty, or the site of this migration.
 
     Raises:
-        ConfigurationError: the folder holds something else, or the gate has judged nothing yet.
+        ConfigurationError: the place holds something else, or cannot be written to, or the gate has
+            judged nothing yet.
+        UnavailableError: the store of the lake or of the site does not answer.
     """
-    known = _known(spec, folder)
+    site = open_store(place)
+    if isinstance(site, LocalStore) and Path(site.root).is_file():
+        message = f"{site.root} is a file: name a folder for the site"
+        raise ConfigurationError(message, code=Code.OPTION)
+    known = _known(spec, site)
     new = {}
     for name in validation_files(spec):
         if name not in known:
@@ -60,53 +78,104 @@ def build_site(spec: Migration, folder: Path) -> Built:
         first = spec.command("run", "FILE")
         message = f"the gate has judged no batch of {spec.name} yet: run it first, `{first}`"
         raise ConfigurationError(message, code=Code.OPTION)
-    index, failed = folder / "index.html", []
-    if new or not index.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        failed = _build(spec, folder, known, new)
+    failed: list[str] = []
+    if new or INDEX not in site.names():
+        failed = _write(spec, site, known, new)
         known |= {name: [_short(result) for result in results] for name, results in new.items()}
-        _keep(spec, folder, known)
-    return Built(index, len(new), len(known), failed)
+        _keep(spec, site, known)
+    return Built(site.path(INDEX), len(new), len(known), failed)
 
 
-def _known(spec: Migration, folder: Path) -> dict[str, list[dict[str, Any]]]:
+def _known(spec: Migration, site: Store) -> dict[str, list[dict[str, Any]]]:
     """What the site holds, as its own file says."""
-    file = folder / STATE
-    if not file.exists():
+    content = site.read(STATE)
+    if content is None:
         # Pages without it are those of a build that was ended; it is done again.
-        strange = [
-            path.name
-            for path in (folder.iterdir() if folder.is_dir() else [])
-            if path.name not in {"index.html", "static", "validations"}
-        ]
+        strange = [name for name in _names(site) if name not in {INDEX, PAGES, STATIC}]
         if strange:
-            message = f"{folder} holds {strange[0]} and is no site of Waybill: name a new folder"
+            message = f"{site.root} holds {strange[0]} and is no site of Waybill: name a new folder"
             raise ConfigurationError(message, code=Code.OPTION)
         return {}
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(content)
         migration, verdicts = data["migration"], data["verdicts"]
     except (ValueError, KeyError, TypeError) as error:
+        file = site.path(STATE)
         message = f"{file} cannot be read ({error}): delete the folder, it is built again"
         raise ConfigurationError(message, code=Code.OPTION) from error
     if migration != spec.name:
-        message = f"{folder} is the site of {migration}, not of {spec.name}: name another folder"
+        message = f"{site.root} is the site of {migration}, not of {spec.name}: name another folder"
         raise ConfigurationError(message, code=Code.OPTION)
     found: dict[str, list[dict[str, Any]]] = verdicts
     return found
 
 
-def _keep(spec: Migration, folder: Path, known: dict[str, list[dict[str, Any]]]) -> None:
-    from waybill.storage.file_store import open_store
+def _names(site: Store) -> list[str]:
+    """What is right in a place; of a folder of this machine also folders."""
+    if isinstance(site, LocalStore) and Path(site.root).is_dir():
+        return sorted(path.name for path in Path(site.root).iterdir())
+    return site.names()
 
+
+def _keep(spec: Migration, site: Store, known: dict[str, list[dict[str, Any]]]) -> None:
     content = json.dumps({"migration": spec.name, "verdicts": known}, ensure_ascii=False)
-    with open_store(str(folder)).write(STATE) as stream:
+    with site.write(STATE) as stream:
         stream.write(content.encode())
 
 
 def _short(result: dict[str, Any]) -> dict[str, Any]:
     """A validation result as the index needs it."""
     return {**result, "results": []}
+
+
+def _write(
+    spec: Migration,
+    site: Store,
+    known: dict[str, list[dict[str, Any]]],
+    new: dict[str, list[dict[str, Any]]],
+) -> list[str]:
+    """Write the pages to where they belong; returns what no page could be made of."""
+    if isinstance(site, LocalStore):
+        folder = Path(site.root)
+        folder.mkdir(parents=True, exist_ok=True)
+        return _build(spec, folder, known, new)
+    with TemporaryDirectory(prefix="waybill-site-") as made:
+        _stand_in(Path(made), site)
+        failed = _build(spec, Path(made), known, new)
+        _send(Path(made), site, whole=not known)
+    return failed
+
+
+def _stand_in(made: Path, site: Store) -> None:
+    """Put an empty file for each page that is there: the index names the pages that it finds."""
+    system, folder = open_storage(f"{site.root.rstrip('/')}/{PAGES}")
+    for page in system.find(folder):
+        file = made / PAGES / page.removeprefix(folder).lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+
+def _send(made: Path, site: Store, whole: bool) -> None:
+    """Send what was made, the index last: it leads to the others.
+
+    Args:
+        made: the folder of it.
+        site: where to.
+        whole: whether what all pages share goes along; a site that was sent before has it.
+    """
+    found = (file for file in made.rglob("*") if file.is_file() and file.stat().st_size)
+    files = [file.relative_to(made) for file in found]
+    pages = [file for file in files if str(file) != INDEX and (whole or file.parts[0] != STATIC)]
+    folder = cache(open_store)
+
+    def send(file: Path) -> None:
+        parts = [site.root.rstrip("/"), *file.parts[:-1]]
+        with folder("/".join(parts)).write(file.name) as stream:
+            stream.write((made / file).read_bytes())
+
+    with ThreadPoolExecutor(SENT_AT_ONCE) as pool:
+        list(pool.map(send, pages))
+    send(Path(INDEX))
 
 
 def _build(
@@ -141,7 +210,7 @@ def _build(
     return [
         f"{key.expectation_suite_identifier.name} of batch {key.run_id.run_name}"
         for path, key in paths.items()
-        if not (folder / "validations" / f"{path}.html").exists()
+        if not (folder / PAGES / f"{path}.html").exists()
     ]
 
 

@@ -20,6 +20,8 @@ from pyspark.sql import functions as F
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.envelopes import registry
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
+from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.rules import NO_RULES, Rules
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.types import with_digits
@@ -85,6 +87,8 @@ class Reader:
     rules: TableRules
     writer: Writer | None = None
     """How its changes are written, where its messages have sequence ids."""
+    mapping: Rules = NO_RULES
+    """What the target chooses and renames of the changes before they are written."""
 
     def decoder(self) -> Decoder:
         """A decoder for one task."""
@@ -96,6 +100,12 @@ class Reader:
     def expected(self) -> Expected:
         """What messages have to say, for one task."""
         return Expected(self.writer, self.decoder())
+
+    @property
+    def own_digests(self) -> tuple[str, ...]:
+        """Which digests of a change are worked out for this target alone."""
+        own = ("strong", "weak") if self.mapping else ()
+        return (*own, *(() if self.writer is None else ("ids",)))
 
     def bulk_reader(self) -> Callable[[Any], Any] | None:
         """What reads many messages at once, made of a decoder; None where each is read alone."""
@@ -142,6 +152,7 @@ def readers_of(
         schemas: the schemas of the changes.
         ids: settings that the targets' ids were written with, by target.
     """
+    schemas = list(schemas)
     rules = rules_of(schemas)
     found = {}
     for target in targets:
@@ -149,8 +160,16 @@ def readers_of(
         if envelope.decoder is not None:
             settings = reading_settings(target, source)
             writer = writer_of(target, source, ids.get(target.label, {}))
-            found[target.label] = Reader(target.envelope, settings, rules, writer)
+            mapping = target.mapping()
+            read_by = rules_of(_mapped(mapping, schemas)) if mapping else rules
+            found[target.label] = Reader(target.envelope, settings, read_by, writer, mapping)
     return found
+
+
+def _mapped(rules: Rules, schemas: Iterable[TableSchema]) -> list[TableSchema]:
+    """The schemas as a target makes them, without those of tables that it leaves out."""
+    mapping = ChangeMapper(rules)
+    return [mapped.schema for schema in schemas if (mapped := mapping.of(schema)) is not None]
 
 
 def reading_settings(target: Target, source: Source) -> dict[str, Any]:
@@ -251,19 +270,21 @@ def _met(digested: DataFrame, readers: dict[str, Reader]) -> DataFrame:
     for i, (label, reader) in enumerate(readers.items()):
         here = (F.col("target") == label) & ~F.col("own")
         columns.append(F.count_if(here).alias(f"sent_{i}"))
-        if reader.writer is not None:
+        for name in reader.own_digests:
             expected = (F.col("target") == label) & F.col("own")
-            columns.append(F.max(F.when(expected, F.col("ids"))).alias(f"own_ids_{i}"))
+            columns.append(F.max(F.when(expected, F.col(name))).alias(f"own_{name}_{i}"))
         for name in ("strong", "weak", "ids", "weakened", "broken"):
             columns.append(F.max(F.when(here, F.col(name))).alias(f"{name}_{i}"))
         sent += F.col(f"sent_{i}")
+        mine = f"_{i}" if reader.mapping else ""
         different = F.when(
-            F.col(f"weakened_{i}"), F.col(f"weak_{i}") != F.col("own_weak")
-        ).otherwise(F.col(f"strong_{i}") != F.col("own_strong"))
+            F.col(f"weakened_{i}"), F.col(f"weak_{i}") != F.col(f"own_weak{mine}")
+        ).otherwise(F.col(f"strong_{i}") != F.col(f"own_strong{mine}"))
         if reader.writer is not None:
             different |= F.col(f"ids_{i}") != F.col(f"own_ids_{i}")
         # A change whose messages two tasks have read is looked at as a whole.
-        wrong = F.col(f"broken_{i}") | F.col("own_strong").isNull() | (F.col(f"sent_{i}") > 1)
+        wrong = F.col(f"broken_{i}") | (F.col(f"sent_{i}") > 1)
+        wrong |= F.col(f"own_strong{mine}").isNull()
         doubtful |= (F.col(f"sent_{i}") > 0) & (wrong | different)
     return (
         digested.groupBy(*CHANGE_PLACE)
@@ -296,11 +317,14 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     rows = rows_of(table.sort_by(order).to_batches())
     decoders = {label: reader.decoder() for label, reader in side.readers.items()}
     expected = {label: reader.expected() for label, reader in side.readers.items()}
+    mappings = {label: ChangeMapper(reader.mapping) for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
     for label, place, messages, weakened in grouped(rows):
         found, why = effects_told(decoders[label], messages)
         if why is None:
             change_there = mine.get(place)
+            if change_there is not None:
+                change_there = mappings[label].map(change_there).change
             why = (
                 NO_CHANGE
                 if change_there is None
@@ -387,15 +411,21 @@ def _digest_changes(
     schemas: dict[str, TableSchema], readers: dict[str, Reader]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        numbered = {label: reader.expected() for label, reader in readers.items() if reader.writer}
+        apart = {
+            label: (ChangeMapper(reader.mapping), reader.expected())
+            for label, reader in readers.items()
+            if reader.own_digests
+        }
         for batch in batches:
             out = []
             for change in changes_of(batch, schemas):
                 place = place_of(change)
                 out.append((None, *place, *digests(effects_of(change)), True, False, False))
-                for label, expected in numbered.items():
-                    found = expected.digests(change)
-                    out.append((label, *place, *found, True, False, False))
+                for label, (mapping, expected) in apart.items():
+                    made = mapping.map(change).change
+                    if made is not None:
+                        found = expected.digests(made)
+                        out.append((label, *place, *found, True, False, False))
             yield _batch(out)
 
     return work

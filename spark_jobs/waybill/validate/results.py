@@ -21,7 +21,7 @@ batch can have this name."""
 
 def reports_folder(spec: Migration, batch: str) -> str:
     """The folder of a batch's results: `<warehouse>/<migration>/reports/<batch>`."""
-    return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports/{file_name(batch)}"
+    return f"{spec.reports}/{file_name(batch)}"
 
 
 def keep(spec: Migration, result: GateResult, trend: Trend | None = None) -> tuple[str, str]:
@@ -53,7 +53,7 @@ def keep(spec: Migration, result: GateResult, trend: Trend | None = None) -> tup
 
 
 def _validations(spec: Migration) -> str:
-    return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports/{VALIDATIONS}"
+    return f"{spec.reports}/{VALIDATIONS}"
 
 
 def validation_files(spec: Migration) -> list[str]:

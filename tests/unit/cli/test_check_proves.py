@@ -180,9 +180,10 @@ def test_suites_are_run_over_what_the_sample_has(tmp_path):
         between("messages", min_value=7, max_value=7),
         between("messages", min_value=1_000_000) | {"severity": "warning"},
     )
-    quality = {"suites": ["changes", "tables", name], "max_refused_share": 0.5}
+    quality = {"suites": ["changes", "tables", "trends", name], "max_refused_share": 0.5}
     found = findings(migration(tmp_path, rows, quality=quality))
     assert found["suite tables"][0].startswith("ok 4 expectations can be checked, 4 are met")
+    assert found["suite trends"][0].startswith("ok 5 expectations can be checked, 5 are met")
     met, unmet = found[f"suite {name}"]
     assert met == "ok 4 expectations can be checked, 3 are met"
     assert unmet.startswith("note the sample does not meet (warning)")

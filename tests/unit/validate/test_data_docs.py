@@ -63,8 +63,8 @@ def pages(folder: Path) -> dict[str, int]:
 def test_a_batch_adds_its_pages_and_no_other_is_made_again(spec, tmp_path, monkeypatch):
     site = tmp_path / "site"
     keep(spec, verdict("b1", 1))
-    built = build_site(spec, site)
-    assert (built.page, built.added, built.verdicts) == (site / "index.html", 1, 1)
+    built = build_site(spec, str(site))
+    assert (built.page, built.added, built.verdicts) == (str(site / "index.html"), 1, 1)
     first = pages(site)
     assert len(first) == 2
     for page in first:
@@ -78,7 +78,7 @@ def test_a_batch_adds_its_pages_and_no_other_is_made_again(spec, tmp_path, monke
 
     monkeypatch.setattr(data_docs, "read_validations", reading)
     keep(spec, verdict("b2", 2))
-    built = build_site(spec, site)
+    built = build_site(spec, str(site))
     assert (built.added, built.verdicts) == (1, 2)
     assert read == ["20260101T000002Z_b2.json"]
     both = pages(site)
@@ -87,12 +87,12 @@ def test_a_batch_adds_its_pages_and_no_other_is_made_again(spec, tmp_path, monke
     index = (site / "index.html").read_text()
     linked = set(re.findall(r"validations/[\w./=-]+\.html", index))
     assert linked == both.keys()
-    assert build_site(spec, site).added == 0
+    assert build_site(spec, str(site)).added == 0
 
 
 def test_a_page_says_what_was_found_and_not_more(spec, tmp_path):
     keep(spec, verdict("b1", 1))
-    build_site(spec, tmp_path / "site")
+    build_site(spec, str(tmp_path / "site"))
     (page,) = (tmp_path / "site" / "validations" / "own").rglob("*.html")
     text = page.read_text()
     assert "30" in text
@@ -106,7 +106,7 @@ def test_a_batch_that_is_judged_again_has_a_page_of_each_verdict(spec, tmp_path)
     keep(spec, verdict("b1", 2))
     keep(spec, verdict("b1", 2))
     assert len(validation_files(spec)) == 2
-    build_site(spec, tmp_path / "site")
+    build_site(spec, str(tmp_path / "site"))
     assert len(pages(tmp_path / "site")) == 4
 
 
@@ -123,7 +123,7 @@ def test_names_of_others_are_text_and_nothing_else(spec, tmp_path):
     figure = checked(type="expect_table_row_count_to_be_between", arguments={"min_value": 1})
     figure = replace(figure, observed=[{"where": "", "value": 1e300}])
     keep(spec, verdict(HOSTILE, 1, hostile, broken, figure, checked(True, **NOT_NULL)))
-    assert build_site(spec, tmp_path / "site").failed == []
+    assert build_site(spec, str(tmp_path / "site")).failed == []
     for page in (tmp_path / "site").rglob("*.html"):
         assert "<script src=//evil" not in page.read_text(), page
         assert "alert('1')</script>" not in page.read_text(), page
@@ -132,7 +132,7 @@ def test_names_of_others_are_text_and_nothing_else(spec, tmp_path):
 
 def test_what_no_page_is_made_of_is_said(spec, tmp_path):
     keep(spec, verdict("b1", 1, checked(type="expect_nothing_that_there_is")))
-    assert build_site(spec, tmp_path / "site").failed == ["tables of batch b1"]
+    assert build_site(spec, str(tmp_path / "site")).failed == ["tables of batch b1"]
 
 
 def test_they_are_results_that_great_expectations_reads(spec):
@@ -151,30 +151,34 @@ def test_a_build_that_was_ended_is_done_again(spec, tmp_path, monkeypatch):
     keep(spec, verdict("b1", 1))
     monkeypatch.setattr(data_docs, "_keep", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        build_site(spec, site)
+        build_site(spec, str(site))
     monkeypatch.undo()
-    assert build_site(spec, site).added == 1
+    assert build_site(spec, str(site)).added == 1
     assert len(pages(site)) == 2
 
 
 def test_where_no_site_is_built(spec, tmp_path):
     site = tmp_path / "site"
     with pytest.raises(ConfigurationError, match="the gate has judged no batch of demo yet"):
-        build_site(spec, site)
+        build_site(spec, str(site))
     keep(spec, verdict("b1", 1))
+    site.write_text("mine")
+    with pytest.raises(ConfigurationError, match="is a file: name a folder"):
+        build_site(spec, str(site))
+    site.unlink()
     site.mkdir()
     (site / "letters.txt").write_text("mine")
     with pytest.raises(ConfigurationError, match=r"letters\.txt and is no site of Waybill"):
-        build_site(spec, site)
+        build_site(spec, str(site))
     (site / "letters.txt").unlink()
-    build_site(spec, site)
+    build_site(spec, str(site))
     state = json.loads((site / STATE).read_text())
     (site / STATE).write_text(json.dumps({**state, "migration": "other"}))
     with pytest.raises(ConfigurationError, match="is the site of other, not of demo"):
-        build_site(spec, site)
+        build_site(spec, str(site))
     (site / STATE).write_text("{")
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        build_site(spec, site)
+        build_site(spec, str(site))
 
 
 def test_the_command(spec, tmp_path, capsys):
@@ -184,9 +188,9 @@ def test_the_command(spec, tmp_path, capsys):
         f"lake: {{warehouse: '{tmp_path}/lake'}}\n"
     )
     keep(spec, verdict("b1", 1))
-    site_command(file, tmp_path / "site", as_json=True)
+    site_command(file, str(tmp_path / "site"), as_json=True)
     told = json.loads(capsys.readouterr().out)
     page = str(tmp_path / "site" / "index.html")
     assert told == {"page": page, "added": 1, "verdicts": 1, "failed": []}
-    site_command(file, tmp_path / "site", as_json=False)
+    site_command(file, str(tmp_path / "site"), as_json=False)
     assert "1 verdict of the gate, 0 of them new" in capsys.readouterr().out

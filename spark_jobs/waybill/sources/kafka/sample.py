@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from waybill.counting import counted
 from waybill.kafka.client import named_properties
@@ -12,21 +13,30 @@ from waybill.sources.kafka.reader import RangeOptions, read_ranges
 from waybill.sources.sample import Sample
 
 if TYPE_CHECKING:
+    from waybill.sources.kafka.positions import Range
     from waybill.spec.endpoints import KafkaSource
 
 STALL = 10.0
 """Seconds to wait for brokers that say nothing; a person waits, too."""
 
 
-def sample_topics(source: KafkaSource, messages: int) -> Sample:
-    """Look at topics as a full run would; errors as `waybill.sources.sampling.sample_of`."""
+def sample_topics(source: KafkaSource, messages: int, last: int = 0) -> Sample:
+    """Look at topics as a full run would; errors as `waybill.sources.sampling.sample_of`.
+
+    Args:
+        source: the topics.
+        messages: how many are wanted from the beginnings of the partitions.
+        last: how many are wanted from their ends. The details say where these begin (`tails`), by
+            topic and partition.
+    """
     properties = named_properties(source.connection)
     cluster = Cluster(properties)
     cluster.reach()
     planned = plan(source, cluster, afresh=True)
     spans = [span for span in planned.ranges if span.offsets]
     share = -(-messages // max(1, len(spans)))
-    first = [span._replace(end=min(span.end, span.start + share)) for span in spans]
+    first = [span._replace(end=min(span.end, span.start + share)) for span in spans][:messages]
+    ends = _ends(spans, share, last)
     topics, partitions = len(planned.ids), len(planned.ranges)
     text = (
         f"{counted(topics, 'topic')} with {counted(partitions, 'partition')} and "
@@ -35,8 +45,28 @@ def sample_topics(source: KafkaSource, messages: int) -> Sample:
     held = sum(planned.held.values())
     belong = counted(held, "offset belongs", "offsets belong")
     notes = [f"{belong} to transactions that are open"] if held else []
-    details = {"topics": topics, "partitions": partitions, "offsets": planned.offsets}
+    details: dict[str, Any] = {
+        "topics": topics,
+        "partitions": partitions,
+        "offsets": planned.offsets,
+    }
+    if last:
+        details["tails"] = {(span.topic, span.partition): span.start for span in ends}
     without_headers = source.unreadable_headers == "leave_out"
     reading = RangeOptions(properties, "", STALL, without_headers=without_headers)
-    batches = read_ranges(first[:messages], reading, lambda span, told: None)
+    # One after the other: a reader is at one place of a partition.
+    batches = chain.from_iterable(
+        read_ranges(spans, reading, lambda span, told: None) for spans in (first, ends) if spans
+    )
     return Sample(bool(planned.offsets), text, details, notes, batches)
+
+
+def _ends(spans: list[Range], share: int, last: int) -> list[Range]:
+    """The ends of ranges behind what is read of their beginnings."""
+    if not last:
+        return []
+    at_end = -(-last // max(1, len(spans)))
+    ends = [
+        span._replace(start=max(span.start + share, span.end - at_end)) for span in spans[:last]
+    ]
+    return [span for span in ends if span.offsets > 0]

@@ -15,6 +15,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from mimetypes import MimeTypes
 from typing import IO, TYPE_CHECKING, Any
 
 from waybill.errors import Code, UnavailableError
@@ -212,6 +213,7 @@ class Upload(io.RawIOBase):
         self._place = place
         self._access = access
         self._target = {"Bucket": place.bucket, "Key": place.key}
+        self._kind = content_type(place.key)
         self._held = bytearray()
         self._id: str | None = None
         self._parts: list[dict[str, Any]] = []
@@ -234,7 +236,7 @@ class Upload(io.RawIOBase):
     def _send(self, part: bytes) -> None:
         with told(self._place, self._access):
             if self._id is None:
-                self._id = self._client.create_multipart_upload(**self._target)["UploadId"]
+                self._id = self._begin()
             number = len(self._parts) + 1
             answer = self._client.upload_part(
                 **self._target,
@@ -245,12 +247,18 @@ class Upload(io.RawIOBase):
             )
         self._parts.append({"PartNumber": number, "ETag": answer["ETag"]})
 
+    def _begin(self) -> str:
+        upload: str = self._client.create_multipart_upload(**self._target, **self._kind)["UploadId"]
+        return upload
+
     def finish(self) -> None:
         """Let the object appear."""
         if self._id is None:
             with told(self._place, self._access):
                 content = bytes(self._held)
-                self._client.put_object(**self._target, Body=content, ContentMD5=md5(content))
+                self._client.put_object(
+                    **self._target, **self._kind, Body=content, ContentMD5=md5(content)
+                )
             return
         try:
             if self._held:
@@ -290,6 +298,12 @@ class Upload(io.RawIOBase):
         upload, self._id = self._id, None
         if upload is not None:
             self._client.abort_multipart_upload(**self._target, UploadId=upload)
+
+
+def content_type(key: str) -> dict[str, str]:
+    """What a browser that is given an object takes it for; nothing where its name does not tell."""
+    kind, packing = MimeTypes().guess_type(key)
+    return {} if kind is None or packing is not None else {"ContentType": kind}
 
 
 def md5(content: bytes) -> str:

@@ -1,0 +1,297 @@
+"""Rows of `changes` as a mapping makes them.
+
+Names of tables and what is left out are worked out once for each schema and set for all rows
+together. Only rows of tables whose columns change are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waybill.batches.message_rows import CHANGE, changes_of
+from waybill.mapping.carried import carried_with
+from waybill.mapping.changes import NO_TABLE_RULES, STATEMENT, ChangeMapper
+from waybill.mapping.rules import NOT_SELECTED
+from waybill.mapping.table import Event
+from waybill.order import read_order_key
+from waybill.records import ROW_OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.mapping.rules import Rules
+    from waybill.mapping.table import MappedTable
+    from waybill.records import Change, TableSchema
+    from waybill.tables import TableRules
+
+_json = msgspec.json.Encoder().encode
+_NAMES = ("database", "schema", "table")
+
+
+_EDITED = ("before", "after", "key", "old_key", "extra", "ddl_text")
+"""Columns that a mapping edits row by row."""
+
+
+class MappedRows(NamedTuple):
+    """Rows of `changes` as they become.
+
+    Attributes:
+        rows: all of them; those that are left out are not meant to be read.
+        why: for each row why it is left out (the class of the refusal where it is refused), null
+            where it is taken.
+        sentences: for each row why it is refused, null where it is not.
+    """
+
+    rows: pa.Table
+    why: pa.Array[Any]
+    sentences: pa.Array[Any]
+
+
+class MappedChanges:
+    """Maps rows of `changes`; keeps what it has learnt, so one serves one task.
+
+    Args:
+        rules: the mapping.
+        schemas: the schemas of the rows by id; may grow.
+        declared: see `ChangeMapper`.
+
+    Attributes:
+        schemas: those of the mapped rows by id, as far as they were met.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        schemas: dict[str, TableSchema],
+        declared: TableRules = NO_TABLE_RULES,
+    ) -> None:
+        self.mapping = ChangeMapper(rules, declared)
+        self._given = schemas
+        self.schemas: dict[str, TableSchema] = {}
+        self._found: dict[str, MappedTable | None] = {}
+
+    def table(self, schema_id: str) -> MappedTable | None:
+        """What becomes of the table of a schema; None where it is left out."""
+        if schema_id not in self._found:
+            mapped = self._found[schema_id] = self.mapping.of(self._given[schema_id])
+            if mapped is not None:
+                self.schemas[mapped.schema.id] = mapped.schema
+        return self._found[schema_id]
+
+    def map(self, rows: pa.Table) -> MappedRows:
+        """What becomes of some rows.
+
+        Args:
+            rows: with any of the columns of `changes`, but at least those of `CHANGE`.
+        """
+        ids: Any = rows.column("schema_id").combine_chunks().dictionary_encode()
+        found = [self.table(one) for one in ids.dictionary.to_pylist()]
+        indices: Any = pc.fill_null(ids.indices, len(found))
+        numbers = np.asarray(indices).astype(np.int64)
+        why = np.full(len(numbers), None, object)
+        left_out = np.array([mapped is None for mapped in found] + [False], np.bool_)[numbers]
+        why[left_out] = NOT_SELECTED
+        sentences = np.full(len(numbers), None, object)
+        asked = np.array([m is not None and m.holds is not None for m in found] + [False], np.bool_)
+        apart = asked[numbers]
+        if apart.any():
+            rows = self._one_by_one(rows, apart, why, sentences)
+        changed = np.array([m is not None and not m.same for m in found] + [False], np.bool_)
+        if changed.any():
+            rows = self._changed(rows, found, numbers, changed, why, apart)
+        return MappedRows(rows, pa.array(why, pa.string()), pa.array(sentences, pa.string()))
+
+    def _one_by_one(self, rows: pa.Table, apart: Any, why: Any, sentences: Any) -> pa.Table:
+        """Rows with what becomes of those whose table has a condition.
+
+        Args:
+            rows: all rows.
+            apart: which of them these are; loses those that are refused or wait.
+            why: for each row why it is left out.
+            sentences: for each row why it is refused.
+        """
+        there = rows.schema.names
+        if "outcome" in there:
+            ok: Any = pc.equal(rows.column("outcome"), pa.scalar("ok"))
+            apart &= np.asarray(ok)
+        places = np.flatnonzero(apart)
+        told: dict[str, list[str | None]] = {
+            name: [] for name in (*_EDITED, "operation") if name in there
+        }
+        if not len(places):
+            return rows
+        numbers: Any = pa.array(places)
+        chosen = rows.select(CHANGE.names).take(numbers).combine_chunks()
+        number = 0
+        for batch in chosen.to_batches():
+            for change in changes_of(batch, self._given):
+                made, reason, sentence = self.mapping.map(change)
+                why[places[number]], sentences[places[number]] = reason, sentence
+                for name, texts in told.items():
+                    texts.append(None if made is None else _text_of(made, name))
+                number += 1
+        left_out = np.array([why[place] is not None for place in places.tolist()])
+        kept = places[~left_out]
+        for name, texts in told.items():
+            left = [text for text, out in zip(texts, left_out.tolist(), strict=True) if not out]
+            rows = _set(rows, name, kept, left)
+        return rows
+
+    def _changed(
+        self,
+        rows: pa.Table,
+        found: list[MappedTable | None],
+        numbers: Any,
+        changed: Any,
+        why: Any,
+        done: Any,
+    ) -> pa.Table:
+        """Rows with what becomes of those of tables that change.
+
+        Args:
+            rows: all rows.
+            found: what becomes of each schema.
+            numbers: for each row the number of its schema.
+            changed: for each schema whether anything changes.
+            why: for each row why it is left out; takes statements that cannot be written.
+            done: for each row whether all but its names is done.
+        """
+        now = [None if m is None else m.schema for m in found] + [None]
+        mine = pa.array(changed[numbers])
+        for name in (*_NAMES, "schema_id"):
+            if name not in rows.schema.names:
+                continue
+            texts = [
+                None if s is None else s.id if name == "schema_id" else getattr(s, name)
+                for s in now
+            ]
+            values = pa.array(texts, pa.string()).take(pa.array(numbers))
+            rows = _with(rows, name, pc.if_else(mine, values, rows.column(name)))
+        whole = np.array([m is not None and not m.columns_stay for m in found] + [False], np.bool_)
+        images = np.flatnonzero(whole[numbers] & ~done)
+        if len(images):
+            rows = self._images(rows, [found[n] for n in numbers[images].tolist()], images)
+        named = np.flatnonzero(changed[numbers] & ~done)
+        of = [found[n] for n in numbers[named].tolist()]
+        if "extra" in rows.schema.names:
+            rows = _edited(rows, "extra", named, of, _extra)
+        return self._statements(rows, named, of, why)
+
+    def _statements(
+        self, rows: pa.Table, named: Any, of: list[MappedTable | None], why: Any
+    ) -> pa.Table:
+        is_ddl = pc.equal(rows.column("operation"), pa.scalar("ddl"))
+        if "ddl_text" not in rows.schema.names or not pc.any(is_ddl).as_py():
+            return rows
+        among = np.asarray(is_ddl)[named]
+        places = named[among]
+        tables = [mapped for mapped, is_one in zip(of, among.tolist(), strict=True) if is_one]
+        texts = _taken(rows, "ddl_text", places)
+        made = [
+            None if m is None else self.mapping.statement(text, m)
+            for m, text in zip(tables, texts, strict=True)
+        ]
+        for place, text in zip(places.tolist(), made, strict=True):
+            if text is None:
+                why[place] = STATEMENT
+        return _set(rows, "ddl_text", places, made)
+
+    def _images(self, rows: pa.Table, of: list[MappedTable | None], places: Any) -> pa.Table:
+        """Rows with the mapped images and keys of some."""
+        events = self._events(rows, places)
+        there = rows.schema.names
+        after = _taken(rows, "after", places) if "after" in there else [None] * len(places)
+        for name in ("before", "after"):
+            if name not in there:
+                continue
+            texts = after if name == "after" else _taken(rows, name, places)
+            made = [
+                None
+                if text is None or mapped is None
+                else mapped.image_text(text, event, name == "after" or row_after is None).decode()
+                for text, mapped, event, row_after in zip(texts, of, events, after, strict=True)
+            ]
+            rows = _set(rows, name, places, made)
+        for name in ("key", "old_key"):
+            if name in there:
+                rows = _edited(rows, name, places, of, _key)
+        return rows
+
+    @staticmethod
+    def _events(rows: pa.Table, places: Any) -> list[Event]:
+        operations = _taken(rows, "operation", places)
+        nothing: list[Any] = [None] * len(places)
+        times = nothing
+        if "source_time" in rows.schema.names:
+            column = rows.column("source_time").take(pa.array(places))
+            times = column.cast(pa.int64()).to_pylist()
+        orders = _taken(rows, "order_key", places) if "order_key" in rows.schema.names else nothing
+        return [
+            Event(operation, time, None if order is None else read_order_key(order)[0])
+            for operation, time, order in zip(operations, times, orders, strict=True)
+        ]
+
+
+def _text_of(change: Change, name: str) -> str | None:
+    """What a column of `changes` holds of a change."""
+    if name == "operation":
+        return change.operation
+    if name == "ddl_text":
+        return change.ddl_text
+    if name == "extra":
+        return None if change.extra is None else change.extra.decode()
+    if change.operation not in ROW_OPERATIONS:
+        return None
+    if name == "key":
+        image = change.key_image()
+    elif name == "old_key":
+        image = change.old_key_image()
+    else:
+        image = change.before if name == "before" else change.after
+    return None if image is None else _json(image).decode()
+
+
+def _extra(text: str, mapped: MappedTable) -> bytes | None:
+    return carried_with(text.encode(), mapped.schema)
+
+
+def _key(text: str, mapped: MappedTable) -> bytes | None:
+    return mapped.key_text(text)
+
+
+def _edited(
+    rows: pa.Table,
+    name: str,
+    places: Any,
+    of: list[MappedTable | None],
+    edit: Callable[[str, MappedTable], bytes | None],
+) -> pa.Table:
+    """Rows with some texts of a column edited."""
+    made: list[str | None] = []
+    for text, mapped in zip(_taken(rows, name, places), of, strict=True):
+        edited = None if text is None or mapped is None else edit(text, mapped)
+        made.append(None if edited is None else edited.decode())
+    return _set(rows, name, places, made)
+
+
+def _taken(rows: pa.Table, name: str, places: Any) -> list[Any]:
+    return rows.column(name).take(pa.array(places)).to_pylist()
+
+
+def _set(rows: pa.Table, name: str, places: Any, texts: list[str | None]) -> pa.Table:
+    """Rows with other texts in some places of a column."""
+    chosen = np.zeros(rows.num_rows, np.bool_)
+    chosen[places] = True
+    mask: Any = pa.array(chosen)
+    column = rows.column(name).combine_chunks()
+    return _with(rows, name, pc.replace_with_mask(column, mask, pa.array(texts, column.type)))
+
+
+def _with(rows: pa.Table, name: str, column: Any) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), column)

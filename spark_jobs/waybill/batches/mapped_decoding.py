@@ -1,0 +1,99 @@
+"""Decoded rows of `changes` as the migration's mapping makes them, before they are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waybill.batches.change_rows import schema_row
+from waybill.batches.mapped_changes import MappedChanges
+from waybill.batches.record_batches import record_batch
+from waybill.lake_columns import CHANGE_PLACE, CHANGES
+from waybill.records import TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from waybill.mapping.rules import Rules
+    from waybill.tables import TableRules
+
+_GONE = (
+    *("key", "old_key", "before", "after", "transaction", "ddl_text", "schema_id", "extra"),
+    *("half", "reason", "raw_key", "raw"),
+)
+"""What is not kept of a change that is left out."""
+_RAW = ("raw_key", "raw")
+HIDDEN = "the sentence is left out, as it may show what the migration masks"
+"""Stands for the reason of a refusal where values are masked."""
+
+
+class MappedDecoding:
+    """Maps what a task decodes.
+
+    Args:
+        rules: the mapping.
+        declared: what is declared of the source's tables.
+    """
+
+    def __init__(self, rules: Rules, declared: TableRules) -> None:
+        self._hides = rules.masks
+        self._given: dict[str, TableSchema] = {}
+        self._mapped = MappedChanges(rules, self._given, declared)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The source's names of tables by those that they have now, as far as they were met."""
+        return self._mapped.mapping.names
+
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of some batches as they become; schemas stand before their first row."""
+        for batch in batches:
+            told = np.asarray(pc.equal(batch.column("outcome"), pa.scalar("schema")))
+            schemas = batch.filter(pa.array(told))
+            rows = pa.Table.from_batches([batch.filter(pa.array(~told))])
+            yield from self._rows(self._learnt(schemas), rows)
+
+    def _learnt(self, schemas: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The rows that tell the schemas as they become."""
+        made: list[tuple[Any, ...]] = []
+        for row in schemas.to_pylist():
+            if row["schema_id"] not in self._given:
+                self._given[row["schema_id"]] = TableSchema.from_json(row["extra"])
+            mapped = self._mapped.table(row["schema_id"])
+            if mapped is not None:
+                first = {name: row[name] for name in (*CHANGE_PLACE, "batch")}
+                made.append(tuple(schema_row(mapped.schema, first).values()))
+        return [record_batch(made, CHANGES)] if made else []
+
+    def _rows(self, schemas: list[pa.RecordBatch], rows: pa.Table) -> list[pa.RecordBatch]:
+        if not rows.num_rows:
+            return schemas
+        found, why, sentences = self._mapped.map(rows)
+        out = pc.is_valid(why)
+        if pc.any(out).as_py():
+            refused = pc.is_valid(sentences)
+            outcomes = pc.if_else(refused, pa.scalar("refused"), pa.scalar("skipped"))
+            found = _set(found, "outcome", out, outcomes)
+            found = _set(found, "reason_kind", out, why)
+            for name in _GONE:
+                found = _set(found, name, out, pa.scalar(None, CHANGES.field(name).type))
+            found = _set(found, "reason", refused, sentences)
+        if self._hides:
+            for name in _RAW:
+                found = found.set_column(
+                    found.schema.get_field_index(name),
+                    CHANGES.field(name),
+                    pa.nulls(found.num_rows, CHANGES.field(name).type),
+                )
+            refused = pc.equal(found.column("outcome"), pa.scalar("refused"))
+            found = _set(found, "reason", refused, pa.scalar(HIDDEN))
+        return [*schemas, *found.cast(CHANGES).combine_chunks().to_batches()]
+
+
+def _set(rows: pa.Table, name: str, where: Any, values: Any) -> pa.Table:
+    """Rows with other values in a column where a condition holds."""
+    column: Any = pc.if_else(where, values, rows.column(name))
+    return rows.set_column(rows.schema.get_field_index(name), CHANGES.field(name), column)

@@ -1,0 +1,127 @@
+"""The command that a migration begins with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waybill.cli.arguments import AsJson  # noqa: TC001 (typer reads annotations)
+
+
+def init(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file, a folder, a pattern, a URL of object storage, or kafka:TOPIC.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The file to write; by default NAME.yaml in migrations/ or here."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the migration; by default the source's.")
+    ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="ENVELOPE", help="Envelope of the messages; by default detected."
+        ),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            metavar="ENVELOPE[=PLACE]",
+            help="A target; its place is a folder or kafka:TOPIC. May stand several times.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[SIDE.]KEY=VALUE",
+            help="A setting of an envelope, from.… or to.…; see waybill formats NAME.",
+        ),
+    ] = None,
+    schemas: Annotated[
+        Path | None, typer.Option(help="JSON file or folder of schemas that messages lack.")
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="YAML file of keys and column types that messages lack.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="TABLE=COLUMNS", help="Key of a table, as shop.orders=id."),
+    ] = None,
+    declare_types: Annotated[
+        bool,
+        typer.Option(
+            "--declare-types", help="Declare the types that the sample suggests, not propose them."
+        ),
+    ] = False,
+    layout: Annotated[
+        str | None, typer.Option(help="lines, kcat, parquet or whole; by default detected.")
+    ] = None,
+    connection: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Connection to the brokers; kafka_default if not given."),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Brokers without login, where there is no connection yet."
+        ),
+    ] = None,
+    to_connection: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Connection of published topics; by default the same."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=2, max=1_000_000, help="How many messages to look at.")
+    ] = 1000,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    no_input: Annotated[
+        bool, typer.Option("--no-input", help="Ask nothing, on a terminal either.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Write a migration's file to begin with, from a look at its source.
+
+    Detects the format and lists the tables with keys, types, operations and order. On a terminal
+    it asks what it cannot know; what is left for a person stands in the file after DECIDE:. Then
+    it checks the file as `waybill check` does. Nothing is moved, and no file is replaced without
+    --force.
+
+    [dim]Example:[/]  waybill init /data/orders --to debezium-json
+    [dim]Example:[/]  waybill init kafka:orders --bootstrap localhost:9092 --to canal
+    """
+    from waybill.cli.init import Beginning, init_command
+
+    init_command(
+        Beginning(
+            source=source,
+            output=output,
+            name=name,
+            format=format_name,
+            layout=layout,
+            targets=to or [],
+            settings=settings or [],
+            schemas=schemas,
+            tables=tables,
+            keys=key or [],
+            declare_types=declare_types,
+            connection=connection,
+            bootstrap=bootstrap,
+            target_connection=to_connection,
+            sample=sample,
+            force=force,
+            ask=not no_input,
+            json=json,
+        )
+    )

@@ -1,0 +1,1 @@
+"""A migration's file to begin with, made from a look at the source: `waybill init`."""

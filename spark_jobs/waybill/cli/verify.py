@@ -1,0 +1,119 @@
+"""`waybill verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.cli.lake_session import open_lake
+from waybill.cli.output import console, print_json, print_table
+from waybill.cli.run import watching
+from waybill.errors import ConfigurationError
+from waybill.spec.durations import seconds_of
+from waybill.spec.file import load_migration
+
+if TYPE_CHECKING:
+    from waybill.spec.migration import Migration
+    from waybill.verify.results import TableResult
+    from waybill.verify.run import Asked
+
+SHOWN = 20
+"""Differences of a table that are printed; --json and the lake have more."""
+
+
+def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
+    """Compare the merged tables with their source database, and print what differs.
+
+    Raises:
+        DifferenceError: something does.
+    """
+    spec = load_migration(migration)
+    from waybill.jobs import VERIFY
+    from waybill.verify.history import with_history
+    from waybill.verify.run import check_equal, needed_verify, run_verify
+
+    needed_verify(spec)
+    spec = spec.for_stage(VERIFY)
+    with watching() as progress, open_lake(spec) as lake:
+        results = run_verify(spec, lake, asked, progress)
+        told = with_history(spec, lake, results)
+    if as_json:
+        print_json(told)
+    else:
+        _print(spec, results, told)
+    check_equal(spec, results)
+
+
+def published_command(migration: Path, others: list[str], as_json: bool) -> None:
+    """Compare what the targets hold with what was sent to them.
+
+    Raises:
+        ConfigurationError: other options were given, which say nothing here.
+        DifferenceError: something differs.
+    """
+    if others:
+        raise ConfigurationError(
+            f"--against-topic compares all that was sent: leave --{others[0]} out"
+        )
+    spec = load_migration(migration)
+    from waybill.verify.published import check_published, verify_published
+
+    with watching() as progress, open_lake(spec) as lake:
+        results = verify_published(spec, lake, progress)
+    if as_json:
+        print_json(result._asdict() for result in results)
+    else:
+        titles = ["target", "parts", "messages", "differ", "parts expired", "of others", ""]
+        print_table(titles, [list(result) for result in results], spec.name)
+    check_published(results)
+
+
+def seconds_to_wait(text: str | None) -> float | None:
+    """What `--wait` says.
+
+    Raises:
+        ConfigurationError: it is no length of time.
+    """
+    if text is None:
+        return None
+    try:
+        return float(seconds_of(text))
+    except ValueError as error:
+        raise ConfigurationError(f"--wait {text}: {error}") from None
+
+
+def _print(spec: Migration, results: list[TableResult], told: list[dict[str, Any]]) -> None:
+    titles = ["table", "method", "in the database", "in the lake", "differ", "not decided", "read"]
+    rows = [
+        [r.table, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at]
+        for r in results
+    ]
+    print_table(titles, rows, spec.name)
+    for result, plain in zip(results, told, strict=True):
+        if result.sentence:
+            line = f"{result.table}: {result.sentence}"
+            console().print(line, markup=False, soft_wrap=True)
+        for found in plain["differences"][:SHOWN]:
+            _print_difference(result.table, found)
+        if len(plain["differences"]) > SHOWN:
+            line = f"only the first {SHOWN} differences of {result.table}; --json gives more"
+            console().print(line, markup=False, soft_wrap=True)
+
+
+def _print_difference(table: str, found: dict[str, Any]) -> None:
+    key = ", ".join(f"{name}={value}" for name, value in found["key"].items())
+    lines = [f"\n{table} {key}: {found['what']}"]
+    for name, sides in found["columns"].items():
+        lines.append(f"  {name}: {_shown(sides['database'])} in the database")
+        lines.append(f"  {' ' * len(name)}  {_shown(sides['lake'])} in the lake")
+    lines += [
+        f"  {change['operation']} of {change['source_time'] or 'an unknown time'}, "
+        f"{change['topic']}/{change['partition']}/{change['offset']}: {change['outcome']}"
+        for change in found.get("history", ())
+    ]
+    for line in lines:
+        console().print(line, markup=False, soft_wrap=True)
+
+
+def _shown(text: str | None) -> str:
+    return "null" if text is None else repr(text)

@@ -1,0 +1,131 @@
+"""Changes as a mapping makes them, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from waybill.caches import Bounded
+from waybill.errors import Code, ConfigurationError, Refusal
+from waybill.mapping.carried import carried_with
+from waybill.mapping.moves import moved
+from waybill.mapping.rules import NOT_MET, NOT_SELECTED
+from waybill.mapping.statements import mapped_statement
+from waybill.mapping.table import Event, MappedTable
+from waybill.tables import TableRules
+
+if TYPE_CHECKING:
+    from waybill.mapping.rules import Rules
+    from waybill.records import Change, TableSchema
+
+
+def add_name(names: dict[str, str], now: str, before: str) -> None:
+    """Note what a table is called now.
+
+    Raises:
+        ConfigurationError: another one is called so.
+    """
+    other = names.setdefault(now, before)
+    if other != before:
+        message = (
+            f"the mapping gives the tables {other} and {before} one name, {now}: choose another "
+            "one under rename for one of them"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
+
+
+NO_TABLE_RULES = TableRules()
+
+STATEMENT = "statement of a mapped table"
+"""Why a statement is skipped that cannot be written with the new names."""
+
+
+class Mapped(NamedTuple):
+    """What becomes of a change.
+
+    Attributes:
+        change: as it becomes, None where it is left out.
+        why: why it is left out; the class of the refusal where it is refused.
+        sentence: why it is refused, None where it is not.
+    """
+
+    change: Change | None
+    why: str | None = None
+    sentence: str | None = None
+
+
+class ChangeMapper:
+    """Applies the rules of a mapping; keeps what it has made of each table.
+
+    Args:
+        rules: the rules.
+        declared: types of columns, by the source's names of tables.
+    """
+
+    def __init__(self, rules: Rules, declared: TableRules = NO_TABLE_RULES) -> None:
+        self.rules = rules
+        self._declared = declared
+        self.names: dict[str, str] = {}
+        """The source's qualified names of tables by those that they have now."""
+        self._tables: Bounded[TableSchema, MappedTable | None] = Bounded()
+
+    def of(self, schema: TableSchema) -> MappedTable | None:
+        """What becomes of a table; None where it is left out.
+
+        Raises:
+            ConfigurationError: see `MappedTable`.
+        """
+        if schema not in self._tables:
+            taken = self.rules.selects(schema)
+            made = None
+            if taken:
+                types = self._declared.find(schema.database, schema.schema, schema.table).columns
+                made = MappedTable(schema, self.rules.rules_of(schema), types)
+            if made is not None and schema.table:
+                add_name(self.names, made.schema.qualified_name, schema.qualified_name)
+            self._tables[schema] = made
+        return self._tables[schema]
+
+    def map(self, change: Change) -> Mapped:
+        """What becomes of a change."""
+        mapped = self.of(change.schema)
+        if mapped is None:
+            return Mapped(None, NOT_SELECTED)
+        if mapped.same:
+            return Mapped(change)
+        if mapped.holds is not None:
+            try:
+                found = moved(change, mapped.holds)
+            except Refusal as refusal:
+                return Mapped(None, refusal.kind, refusal.sentence)
+            if found is None:
+                return Mapped(None, NOT_MET)
+            return self._made(found, mapped, found is not change)
+        return self._made(change, mapped, False)
+
+    def statement(self, text: str | None, mapped: MappedTable) -> str | None:
+        """A DDL statement of a table with its new names; None where there is none."""
+        if mapped.schema is mapped.source and mapped.columns_stay:
+            return text
+        return mapped_statement(text or "", mapped, self.of)
+
+    def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
+        """A change that is taken, with its new names, columns and values."""
+        made = msgspec.structs.replace(change, schema=mapped.schema)
+        stays = mapped.schema is mapped.source and mapped.columns_stay
+        if change.extra is not None and (moved_in_or_out or not stays):
+            operation = change.operation if moved_in_or_out else None
+            made.extra = carried_with(change.extra, mapped.schema, operation)
+        if change.operation == "ddl":
+            made.ddl_text = self.statement(change.ddl_text, mapped)
+            if made.ddl_text is None:
+                return Mapped(None, STATEMENT)
+        event = Event(change.operation, change.source_time, change.sequence)
+        if change.before is not None:
+            made.before = mapped.image(change.before, event, change.after is None)
+        if change.after is not None:
+            made.after = mapped.image(change.after, event)
+        if change.moved_from is not None:
+            made.moved_from = mapped.key(change.moved_from)
+        return Mapped(made)

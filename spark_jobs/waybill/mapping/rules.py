@@ -1,0 +1,137 @@
+"""The rules of a mapping, as plain data that crosses to the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from waybill.records import TableSchema
+
+NOT_SELECTED = "not selected"
+"""Why a change of a table that is left out is skipped."""
+
+NOT_MET = "where is not met"
+"""Why a change is skipped whose row meets its table's condition neither before nor after."""
+
+
+class Mask(NamedTuple):
+    """How the values of a column are masked.
+
+    Attributes:
+        kind: `null`, `text`, `sha256`, `hmac` or `last4`.
+        text: the fixed text, or the key of the HMAC.
+    """
+
+    kind: str
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return f"Mask({self.kind!r})"
+
+
+class Added(NamedTuple):
+    """What a new column holds.
+
+    Attributes:
+        kind: `constant`, `database`, `schema`, `table`, `source_time`, `operation` or `sequence`.
+        text: the constant.
+    """
+
+    kind: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is made of the tables that a rule names; names of columns are those of the source.
+
+    Attributes:
+        tables: names or patterns of tables.
+        names: templates of `database`, `schema` and `table`, those that change.
+        keep: names or patterns of the columns that stay, None for all.
+        drop: names or patterns of columns that go.
+        rename: new names of columns.
+        masks: by name or pattern of a column.
+        add: new columns by name.
+        where: a condition in SQL that rows have to meet, by the source's names.
+    """
+
+    tables: tuple[str, ...]
+    names: dict[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    rename: dict[str, str] = field(default_factory=dict)
+    masks: dict[str, Mask] = field(default_factory=dict)
+    add: dict[str, Added] = field(default_factory=dict)
+    where: str | None = None
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether it says anything about columns."""
+        told = (self.drop, self.rename, self.masks, self.add)
+        return self.keep is not None or any(told)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A mapping as a migration states it.
+
+    Attributes:
+        include: names or patterns of the tables that are taken; empty for all.
+        exclude: names or patterns of tables that are left out.
+        of_tables: what is made of tables. All rules that name a table apply; where two say
+            something about one thing, the first one counts.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    of_tables: tuple[Rule, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.include or self.exclude or self.of_tables)
+
+    @property
+    def masks(self) -> bool:
+        """Whether any column is masked."""
+        return any(rule.masks for rule in self.of_tables)
+
+    @property
+    def conditions(self) -> bool:
+        """Whether rows of any table have to meet a condition."""
+        return any(rule.where is not None for rule in self.of_tables)
+
+    @property
+    def renames(self) -> bool:
+        """Whether any table gets another name."""
+        return any(rule.names for rule in self.of_tables)
+
+    def selects(self, schema: TableSchema) -> bool:
+        """Whether changes of a table are taken; those of no table are."""
+        if not schema.table:
+            return True
+        names = names_of(schema)
+        return not fits(names, self.exclude) and (not self.include or fits(names, self.include))
+
+    def rules_of(self, schema: TableSchema) -> list[Rule]:
+        """The rules that name a table; changes of no table stay as they are."""
+        if not schema.table:
+            return []
+        names = names_of(schema)
+        return [rule for rule in self.of_tables if fits(names, rule.tables)]
+
+
+def names_of(schema: TableSchema) -> tuple[str, ...]:
+    """What a pattern may call a table: its qualified name, or that without the schema."""
+    short = ".".join(part for part in (schema.database, schema.table) if part)
+    return (schema.qualified_name, short)
+
+
+def fits(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    """Whether one of some names is one of some names or patterns."""
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+
+NO_RULES = Rules()
+"""The mapping that takes everything as it is."""

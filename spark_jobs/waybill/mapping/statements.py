@@ -1,0 +1,115 @@
+"""Statements of mapped tables, with the names that tables and columns have now."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from waybill.records import intern_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import exp
+
+    from waybill.mapping.table import MappedTable
+    from waybill.records import TableSchema
+
+_DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
+
+
+def mapped_statement(
+    text: str, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
+) -> str | None:
+    """A DDL statement with the new names, without what it says of columns that are gone.
+
+    Args:
+        text: one statement.
+        mapped: the table that its message names.
+        find: what becomes of other tables that it names.
+
+    Returns:
+        None where it cannot be read, nothing of it is left, or it names a default of a column
+        whose values are masked.
+    """
+    from sqlglot import exp
+
+    statement = _parsed(text, mapped.source.dialect)
+    if statement is None:
+        return None
+    tree, dialect = statement
+    if isinstance(tree, exp.Command):
+        return None
+    if isinstance(tree, exp.Alter) and not _actions_left(tree, mapped):
+        return None
+    if isinstance(tree, exp.Create) and not mapped.columns_stay:
+        # What a table is created with is told by its rows; a mask would have to hold in it.
+        return None
+    for table in list(tree.find_all(exp.Table)):
+        _rename_table(table, mapped, find)
+    return tree.sql(dialect=dialect)
+
+
+def _parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
+    known = _DIALECTS.get(dialect)
+    for name in [known] if known else ["mysql", "postgres"]:
+        try:
+            return sqlglot.parse_one(text, dialect=name), name
+        except SqlglotError:
+            continue
+    return None
+
+
+def _actions_left(tree: exp.Alter, mapped: MappedTable) -> bool:
+    """Rename columns in what an ALTER does, and take out what is about others."""
+    from sqlglot import exp
+
+    left: list[Any] = []
+    for action in tree.args.get("actions") or ():
+        names = [
+            node
+            for column in action.find_all(exp.Column, exp.ColumnDef, exp.RenameColumn)
+            for node in (column.this,)
+            if isinstance(node, exp.Identifier)
+        ]
+        now = [mapped.called(node.name) for node in names]
+        if None in now:
+            continue
+        for node, name in zip(names, now, strict=True):
+            node.set("this", name)
+        left.append(action)
+    tree.set("actions", left)
+    return bool(left)
+
+
+def _rename_table(
+    node: exp.Table, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
+) -> None:
+    """Give a table of a statement the name that it has now."""
+    from sqlglot import exp
+
+    source, parts = mapped.source, [part.name for part in node.parts]
+    if not parts:
+        return
+    if parts[-1].casefold() == (source.table or "").casefold():
+        now: TableSchema = mapped.schema
+    else:
+        # The part before the table is its schema where the source has some, else its database.
+        of_schema = source.schema is not None
+        space = parts[-2] if len(parts) > 1 else None
+        other = intern_schema(
+            source.database if of_schema or space is None else space,
+            (space or source.schema) if of_schema else None,
+            parts[-1],
+        )
+        found = find(other)
+        now = other if found is None else found.schema
+    quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else False
+    node.set("this", exp.to_identifier(now.table, quoted=quoted))
+    if len(parts) > 1:
+        space = now.schema if source.schema is not None else now.database
+        node.set("db", None if space is None else exp.to_identifier(space, quoted=quoted))

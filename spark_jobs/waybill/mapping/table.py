@@ -1,0 +1,301 @@
+"""A table as a mapping makes it: compiled once for each schema, applied to each of its changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.conditions import condition
+from waybill.mapping.masks import DISTINCT, mask_function
+from waybill.mapping.rules import Added, Mask, Rule, fits
+from waybill.records import Column, intern_schema
+from waybill.types import STRING, LogicalType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from waybill.records import TableSchema, Text
+
+_encode = msgspec.json.Encoder().encode
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_EVENT = frozenset({"source_time", "operation", "sequence"})
+"""What differs from change to change of one table."""
+
+
+class Event(NamedTuple):
+    """What new columns may take from a change.
+
+    Attributes:
+        operation: one of `records.OPERATIONS`.
+        source_time: microseconds since 1970, None where the source tells none.
+        sequence: parts of the sequence id, None where there is none.
+    """
+
+    operation: str
+    source_time: int | None
+    sequence: tuple[int, ...] | None
+
+
+class _Taken(NamedTuple):
+    """A column that stays.
+
+    Attributes:
+        place: its place among the source's columns.
+        column: as it is now.
+        mask: what hides its values, None where they stay.
+    """
+
+    place: int
+    column: Column
+    mask: Callable[[str], str | None] | None
+
+
+class MappedTable:
+    """A table and what becomes of its changes.
+
+    Args:
+        schema: the table as it is.
+        rules: those that name it.
+        types: declared types by column, which go before what messages say.
+
+    Attributes:
+        source: the table as it is.
+        schema: the table as it becomes.
+        columns_stay: whether no column changes, so that rows stay as they are.
+
+    Raises:
+        ConfigurationError: two columns would have one name, or the key would not tell rows apart.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        rules: Iterable[Rule],
+        types: Mapping[str, LogicalType] = MappingProxyType({}),
+    ) -> None:
+        self.source = schema
+        rules = list(rules)
+        taken = [
+            made
+            for place, column in enumerate(schema.columns)
+            if (made := _taken(schema, place, _typed(column, types), rules)) is not None
+        ]
+        added: dict[str, Added] = {}
+        for rule in rules:
+            for name, what in rule.add.items():
+                added.setdefault(name, what)
+        if not schema.columns:
+            # A statement tells none; its table has them all the same.
+            added = {}
+        self._check_names([one.column.name for one in taken] + list(added))
+        self._masks = [(i, one.mask) for i, one in enumerate(taken) if one.mask is not None]
+        fields = [f"f{one.place}" for one in taken]
+        self._take = _several(fields)
+        self._added = list(added.values())
+        self._same_for_all = [self._constant(what) for what in self._added]
+        names = _names(schema, rules)
+        new = [Column(name, _type_of(what), None, True) for name, what in added.items()]
+        columns = (*(one.column for one in taken), *new)
+        self._key_masks = [
+            next(one.mask for one in taken if one.place == place) for place in self._key_places()
+        ]
+        called = {schema.columns[one.place].name: one.column.name for one in taken}
+        key = None if schema.key is None else tuple(called.get(n, n) for n in schema.key)
+        self.schema = intern_schema(*names, columns, key, schema.dialect)
+        self.columns_stay = columns == schema.columns and not self._masks
+        where = next((rule.where for rule in rules if rule.where is not None), None)
+        self.holds = None if where is None or not schema.columns else condition(where, schema)
+        """What the table's condition says of a row; None where it has none."""
+        if not schema.columns:
+            self.columns_stay = not any(rule.of_columns for rule in rules)
+        self._rules = rules
+
+    @property
+    def same(self) -> bool:
+        """Whether no change of it becomes another one."""
+        return self.schema is self.source and self.columns_stay and self.holds is None
+
+    def called(self, name: str) -> str | None:
+        """What a column is called now, None where it is gone or its values are masked.
+
+        Args:
+            name: as a statement spells it, whose letters may be of another case.
+        """
+        folded = name.casefold()
+        known = next((n for n in self.source.names if n.casefold() == folded), name)
+        names = (known, folded)
+        for rule in self._rules:
+            if rule.keep is not None and not fits(names, (*rule.keep, *_folded(rule.keep))):
+                return None
+            hidden = (*rule.drop, *rule.masks)
+            if fits(names, (*hidden, *_folded(hidden))):
+                return None
+        renamed = ((old, new) for rule in self._rules for old, new in rule.rename.items())
+        return next((new for old, new in renamed if old.casefold() == folded), known)
+
+    def _key_places(self) -> tuple[int, ...]:
+        """Places of the key columns, where the schema has them among its columns."""
+        schema = self.source
+        if not schema.key or not schema.columns:
+            return ()
+        if any(name not in schema.index for name in schema.key):
+            return ()
+        return tuple(schema.index[name] for name in schema.key)
+
+    def _check_names(self, names: list[str]) -> None:
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            message = (
+                f"the mapping of {self.source.qualified_name} gives two columns the name "
+                f"{twice[0]!r}: choose another one under rename or add"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
+
+    def image(self, image: Any, event: Event, now: bool = True) -> Any:
+        """A row as it becomes.
+
+        Args:
+            image: of the source's schema.
+            event: the change that it belongs to.
+            now: whether it is the row that the change is about, not the one that it replaced.
+                Only that one has columns which tell of the change.
+        """
+        values: list[Text] = list(self._take(image))
+        for place, mask in self._masks:
+            value = values[place]
+            if isinstance(value, str):
+                values[place] = mask(value)
+        for what, text in zip(self._added, self._same_for_all, strict=True):
+            values.append(_told(what, event, now) if what.kind in _OF_EVENT else text)
+        return self.schema.Image(*values)
+
+    def key(self, key: Any) -> Any:
+        """A key image as it becomes."""
+        values = msgspec.structs.astuple(key)
+        return self.schema.Key(
+            *(
+                value if mask is None or not isinstance(value, str) else mask(value)
+                for value, mask in zip(values, self._key_masks or [None] * len(values), strict=True)
+            )
+        )
+
+    def image_text(self, text: str, event: Event, now: bool = True) -> bytes:
+        """A row as text; see `image`."""
+        return _encode(self.image(self.source.image_decoder.decode(text), event, now))
+
+    def key_text(self, text: str) -> bytes:
+        """A key as text; see `key`."""
+        return _encode(self.key(msgspec.json.decode(text, type=self.source.Key)))
+
+    def _constant(self, what: Added) -> str | None:
+        if what.kind in _OF_EVENT:
+            return None
+        if what.kind == "constant":
+            return what.text
+        found: str | None = getattr(self.source, what.kind)
+        return found
+
+
+def _folded(patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(pattern.casefold() for pattern in patterns)
+
+
+def _several(fields: list[str]) -> Callable[[Any], tuple[Text, ...]]:
+    if not fields:
+        return lambda _: ()
+    if len(fields) == 1:
+        one = attrgetter(fields[0])
+        return lambda image: (one(image),)
+    return attrgetter(*fields)
+
+
+def _typed(column: Column, types: Mapping[str, LogicalType]) -> Column:
+    """A column with its declared type: once it has another name, nobody finds the declaration."""
+    return msgspec.structs.replace(column, type=types.get(column.name, column.type))
+
+
+def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -> _Taken | None:
+    """What becomes of a column, None where it goes."""
+    name = (column.name,)
+    in_key = column.name in (schema.key or ())
+    for rule in rules:
+        if (rule.keep is not None and not fits(name, rule.keep)) or fits(name, rule.drop):
+            if in_key:
+                message = (
+                    f"the mapping drops {column.name}, which is in the key of "
+                    f"{schema.qualified_name}: keep it, or mask it by hmac"
+                )
+                raise ConfigurationError(message, code=Code.MAPPING)
+            return None
+    renamed = (rule.rename[column.name] for rule in rules if column.name in rule.rename)
+    called = next(renamed, column.name)
+    mask = _mask_of(column.name, rules)
+    if mask is None:
+        return _Taken(place, msgspec.structs.replace(column, name=called), None)
+    if in_key and mask.kind not in DISTINCT:
+        message = (
+            f"{column.name} is in the key of {schema.qualified_name}, and masked by {mask.kind} it "
+            "would not tell rows apart: mask it by sha256 or hmac"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
+    if mask.kind == "null":
+        masked = msgspec.structs.replace(column, name=called, nullable=True)
+    else:
+        masked = Column(called, STRING, None, column.nullable)
+    return _Taken(place, masked, mask_function(mask))
+
+
+def _mask_of(name: str, rules: list[Rule]) -> Mask | None:
+    for rule in rules:
+        for pattern, mask in rule.masks.items():
+            if fits((name,), (pattern,)):
+                return mask
+    return None
+
+
+def _names(schema: TableSchema, rules: list[Rule]) -> tuple[str | None, str | None, str | None]:
+    """Database, schema and table as they are called now."""
+    parts = {"database": schema.database, "schema": schema.schema, "table": schema.table}
+    told = {part: value or "" for part, value in parts.items()}
+
+    def called(part: str) -> str | None:
+        for rule in rules:
+            if part in rule.names:
+                return rule.names[part].format(**told) or None
+        return parts[part]
+
+    return called("database"), called("schema"), called("table")
+
+
+def _type_of(what: Added) -> LogicalType:
+    return LogicalType("timestamptz") if what.kind == "source_time" else STRING
+
+
+def _told(what: Added, event: Event, now: bool) -> Text:
+    """What a column tells of the change."""
+    if not now:
+        return UNSET
+    if what.kind == "operation":
+        return event.operation
+    if what.kind == "sequence":
+        return None if event.sequence is None else ".".join(map(str, event.sequence))
+    return None if event.source_time is None else _instant(event.source_time)
+
+
+def _instant(micros: int) -> str | None:
+    """An instant as its exact text; None where no calendar has it."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    text = text.rjust(19, "0")
+    fraction = f".{moment.microsecond:06}".rstrip("0") if moment.microsecond else ""
+    return f"{text}{fraction}Z"

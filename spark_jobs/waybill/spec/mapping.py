@@ -1,0 +1,227 @@
+"""What a migration, or one of its targets, chooses of its tables and columns."""
+
+from __future__ import annotations
+
+import string
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from waybill.connections import get_connection
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.rules import Added, Mask, Rule, Rules
+from waybill.spec.model import Model
+
+_PARTS = ("database", "schema", "table")
+
+
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+Patterns = Annotated[list[str], BeforeValidator(_listed)]
+"""One name or pattern, or a list of them."""
+
+
+class Selection(Model):
+    """Which tables are taken, by names or patterns such as `shop.*`.
+
+    Changes of the others are skipped and counted as `not selected`.
+    """
+
+    include: Patterns = Field(default_factory=list)
+    """Tables that are taken; without it all are."""
+    exclude: Patterns = Field(default_factory=list)
+    """Tables that are left out, whatever `include` says."""
+
+
+class Names(Model):
+    """New names of a table, in which `{database}`, `{schema}` and `{table}` are the old ones."""
+
+    database: str | None = None
+    """Name of the database."""
+    schema_: str | None = Field(default=None, alias="schema")
+    """Name of the schema, for sources that have them."""
+    table: str | None = None
+    """Name of the table."""
+
+    @field_validator("database", "schema_", "table")
+    @classmethod
+    def _template(cls, text: str | None) -> str | None:
+        try:
+            parsed = string.Formatter().parse(text or "")
+            known = [part for _, part, _, _ in parsed if part is not None]
+        except ValueError:
+            known = [""]
+        if any(part not in _PARTS for part in known):
+            raise ValueError("only {database}, {schema} and {table} stand for something here:")
+        if text == "":
+            raise ValueError("a name cannot be empty; leave it out to keep it as it is:")
+        return text
+
+    def given(self) -> dict[str, str]:
+        """The templates that are there, by part."""
+        parts = {"database": self.database, "schema": self.schema_, "table": self.table}
+        return {part: text for part, text in parts.items() if text is not None}
+
+
+class FixedText(Model):
+    """A mask that is the same for all values."""
+
+    text: str
+    """What stands in the place of every value."""
+
+
+class KeyedHash(Model):
+    """A mask that nobody can guess who has not its key."""
+
+    hmac: str
+    """Name of the connection whose password is the key."""
+
+
+class ConstantColumn(Model):
+    """A new column with one value."""
+
+    constant: str
+    """The value."""
+
+
+_MASKS = ("null", "sha256", "last4")
+_ADDED = ("database", "schema", "table", "source_time", "operation", "sequence")
+
+
+def _mask_rule(given: Any) -> Any:
+    """One of the words, or one of the models that is meant."""
+    if given is None or given in _MASKS:
+        return given or "null"
+    for model in (FixedText, KeyedHash):
+        if isinstance(given, model) or _has_only(given, *model.model_fields):
+            return model.model_validate(given)
+    raise ValueError("is no mask: write null, sha256, last4, {text: …} or {hmac: connection};")
+
+
+def _added_column(given: Any) -> Any:
+    if given in _ADDED:
+        return given
+    if isinstance(given, ConstantColumn) or _has_only(given, "constant"):
+        return ConstantColumn.model_validate(given)
+    raise ValueError(f"is no new column: write {', '.join(_ADDED)} or {{constant: …}};")
+
+
+def _has_only(given: Any, name: str) -> bool:
+    return isinstance(given, dict) and list(given) == [name] and isinstance(given[name], str)
+
+
+MaskRule = Annotated[
+    Literal["null", "sha256", "last4"] | FixedText | KeyedHash, BeforeValidator(_mask_rule)
+]
+AddedColumn = Annotated[
+    Literal["database", "schema", "table", "source_time", "operation", "sequence"] | ConstantColumn,
+    BeforeValidator(_added_column),
+]
+
+
+class Columns(Model):
+    """What becomes of columns, by their names in the source.
+
+    `keep`, `drop` and `mask` take patterns such as `*_note`.
+    """
+
+    keep: Patterns | None = None
+    """Columns that stay; without it all do. Key columns have to be among them."""
+    drop: Patterns = Field(default_factory=list)
+    """Columns that go, no key columns."""
+    rename: dict[str, str] = Field(default_factory=dict)
+    """New names by old ones."""
+    mask: dict[str, MaskRule] = Field(default_factory=dict)
+    """What stands in the place of values: `null`, `sha256`, `last4`, `{text: …}` or
+    `{hmac: connection}`. Null stays null. Key columns take `sha256` and `hmac` only."""
+    add: dict[str, AddedColumn] = Field(default_factory=dict)
+    """New columns: `{constant: …}`, the `database`, `schema` or `table` that the source names, the
+    `source_time`, `operation` or `sequence` of the change."""
+
+
+class TableMapping(Model):
+    """What becomes of the tables that a rule names.
+
+    All rules that name a table apply; where two say something about one thing, the first counts.
+    """
+
+    tables: Patterns = Field(min_length=1)
+    """Names or patterns of tables, as the source names them."""
+    rename: Names = Field(default_factory=Names)
+    """New names of the tables."""
+    columns: Columns = Field(default_factory=Columns)
+    """What becomes of their columns."""
+    where: str | None = Field(default=None, min_length=1)
+    """A [condition](mapping.md#rows) in SQL that rows have to meet, by the names of the source."""
+
+    @model_validator(mode="after")
+    def _one_name_each(self) -> TableMapping:
+        """Refuse a rule that gives many tables one name."""
+        given = self.rename.given()
+        many = [pattern for pattern in self.tables if _wild(pattern.rpartition(".")[2])]
+        if "table" in given and many and "{table}" not in given["table"]:
+            message = (
+                f"rename.table would give all tables of {many[0]!r} one name; write {{table}} "
+                "where the old name belongs, e.g. '{table}_v2':"
+            )
+            raise ValueError(message)
+        return self
+
+    def rule(self) -> Rule:
+        """The rule as plain data.
+
+        Raises:
+            ConfigurationError: a connection with the key of a mask is missing, or has no password.
+        """
+        columns = self.columns
+        return Rule(
+            tuple(self.tables),
+            self.rename.given(),
+            None if columns.keep is None else tuple(columns.keep),
+            tuple(columns.drop),
+            dict(columns.rename),
+            {name: _mask(mask) for name, mask in columns.mask.items()},
+            {name: _added(what) for name, what in columns.add.items()},
+            self.where,
+        )
+
+    @property
+    def connections(self) -> list[str]:
+        """Names of the connections with keys of masks."""
+        return [mask.hmac for mask in self.columns.mask.values() if isinstance(mask, KeyedHash)]
+
+
+def rules_of(select: Selection, tables: list[TableMapping]) -> Rules:
+    """A mapping as plain data.
+
+    Raises:
+        ConfigurationError: see `TableMapping.rule`.
+    """
+    return Rules(
+        tuple(select.include), tuple(select.exclude), tuple(table.rule() for table in tables)
+    )
+
+
+def _wild(pattern: str) -> bool:
+    return any(mark in pattern for mark in "*?[")
+
+
+def _mask(mask: str | FixedText | KeyedHash) -> Mask:
+    if isinstance(mask, str):
+        return Mask(mask)
+    if isinstance(mask, FixedText):
+        return Mask("text", mask.text)
+    key = get_connection(mask.hmac).password
+    if not key:
+        message = (
+            f"the connection {mask.hmac} has no password, and a mask takes its key from there: set "
+            "the password of the connection"
+        )
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
+    return Mask("hmac", key)
+
+
+def _added(what: str | ConstantColumn) -> Added:
+    return Added(what) if isinstance(what, str) else Added("constant", what.constant)

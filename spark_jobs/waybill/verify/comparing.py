@@ -1,0 +1,225 @@
+"""Which keys of a table differ between the database and the lake, found in Spark's tasks.
+
+Each side becomes rows of a key and 128 bits; a row that both sides have is gone after one shuffle.
+What stays is no verdict: rows change while they are read (see `waybill.verify.deciding`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.merge.columns import DELETED, IMAGE, KEY, ORDER
+from waybill.spark_tasks.counters import Tally
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spark_tasks.worker_startup import light
+from waybill.verify.databases import database_of
+from waybill.verify.plan import RowTexts, digest, image_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from waybill.connections import Connection
+    from waybill.lake import Lake
+    from waybill.verify.database import Piece
+    from waybill.verify.plan import Canonical, Compared
+
+SIDES = "key string, digest binary, of_database int, of_lake int"
+ROWS_PER_BATCH = 10_000
+PIECES_PER_CONNECTION = 8
+"""A task reads some pieces one after the other, so that none of its queries runs for hours."""
+
+
+class Reading(NamedTuple):
+    """How the database is read.
+
+    Attributes:
+        connection: where to and as whom.
+        connections: how many sessions at once.
+        rows_per_second: of all of them together.
+        shared: the view that all sessions see; None where each takes its own.
+    """
+
+    connection: Connection
+    connections: int
+    rows_per_second: int
+    shared: str | None
+
+
+class Found(NamedTuple):
+    """What a comparison found.
+
+    Attributes:
+        in_database: rows that were read there.
+        in_lake: rows of the lake.
+        differing: how many keys differ.
+        keys: the first of them.
+    """
+
+    in_database: int
+    in_lake: int
+    differing: int
+    keys: list[str]
+
+
+class LakeRow(NamedTuple):
+    """A row of the lake, or its tombstone.
+
+    Attributes:
+        order: of its newest change.
+        row: its values; None of a tombstone.
+        times: how many rows are like this; more than one only in tables without a key.
+    """
+
+    order: str
+    row: Canonical | None
+    times: int = 1
+
+
+def differing_keys(
+    lake: Lake,
+    table: Compared,
+    snapshot: int | None,
+    pieces: Sequence[Piece],
+    reading: Reading,
+    only: frozenset[str] | None,
+    limit: int,
+) -> Found:
+    """Compare a table, or some keys of it.
+
+    Args:
+        lake: the lake.
+        table: the table.
+        snapshot: the state of the merged table; None where it has none.
+        pieces: of the source table.
+        reading: how they are read.
+        only: these keys; all of them where it is None.
+        limit: the most keys to return.
+    """
+    tally = Tally(lake.spark.sparkContext)
+    sides = _of_database(lake, table, pieces, reading, tally)
+    if snapshot is not None:
+        sides = sides.unionByName(_of_lake(lake, table, snapshot, only, tally))
+    grouped = sides.groupBy("key", "digest").agg({"of_database": "sum", "of_lake": "sum"})
+    keys = grouped.where("`sum(of_database)` <> `sum(of_lake)`").select("key").distinct().persist()
+    try:
+        with unwrapped():
+            count = keys.count()
+            found = [row[0] for row in keys.limit(limit).collect()]
+    finally:
+        keys.unpersist()
+    totals = tally.totals
+    return Found(totals["database"], totals["lake"], count, sorted(found))
+
+
+def _of_database(
+    lake: Lake, table: Compared, pieces: Sequence[Piece], reading: Reading, tally: Tally
+) -> DataFrame:
+    tasks = max(1, min(reading.connections, len(pieces)))
+    dealt = [list(pieces[i::tasks]) for i in range(tasks)]
+    pace = reading.rows_per_second / tasks
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        texts = RowTexts(table)
+        numbers: list[Any] = [n for batch in batches for n in batch.column(0).to_pylist()]
+        count, started = 0, time.monotonic()
+        rows: list[tuple[str, bytes]] = []
+        with database_of(reading.connection) as session:
+            for piece in (piece for number in numbers for piece in dealt[number]):
+                session.begin(reading.shared)
+                for row in session.rows(table.columns, piece):
+                    told = texts.of_database(row)
+                    rows.append((texts.key(told), digest(told)))
+                    if len(rows) == ROWS_PER_BATCH:
+                        count += len(rows)
+                        yield _batch(rows, 1, 0)
+                        rows = []
+                        time.sleep(max(0.0, count / pace - (time.monotonic() - started)))
+        yield _batch(rows, 1, 0)
+        tally.add_of_task(database=count + len(rows))
+
+    return lake.spark.range(0, tasks, 1, tasks).mapInArrow(light(read), SIDES)
+
+
+def _of_lake(
+    lake: Lake, table: Compared, snapshot: int, only: frozenset[str] | None, tally: Tally
+) -> DataFrame:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        texts = RowTexts(table)
+        count = 0
+        for batch in batches:
+            images = batch.column(0).to_pylist()
+            rows = []
+            for image in images:
+                told = texts.of_image(image_of(image))
+                key = texts.key(told)
+                if only is None or key in only:
+                    rows.append((key, digest(told)))
+            count += len(rows)
+            yield _batch(rows, 0, 1)
+        tally.add_of_task(lake=count)
+
+    live = lake.read(table.lake, snapshot).where(f"NOT {DELETED}").select(IMAGE)
+    return live.mapInArrow(light(read), SIDES)
+
+
+def _batch(rows: Sequence[tuple[str, bytes]], of_database: int, of_lake: int) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns: list[Any] = [
+        pa.array([key for key, _ in rows], pa.string()),
+        pa.array([told for _, told in rows], pa.binary()),
+        pa.array([of_database] * len(rows), pa.int32()),
+        pa.array([of_lake] * len(rows), pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, ["key", "digest", "of_database", "of_lake"])
+
+
+def lake_rows(
+    lake: Lake, table: Compared, snapshot: int | None, keys: frozenset[str]
+) -> dict[str, LakeRow]:
+    """Some rows of the lake with their tombstones, by their keys."""
+    if snapshot is None or not keys:
+        return {}
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        texts = RowTexts(table)
+        for batch in batches:
+            told = [
+                _lake_key(table, texts, *parts) for parts in zip(*_key_parts(batch), strict=True)
+            ]
+            chosen = pa.array([key in keys for key in told], pa.bool_())
+            wanted = batch.append_column("key", pa.array(told, pa.string())).filter(chosen)
+            yield wanted.select(["key", ORDER, DELETED, IMAGE])
+
+    schema = f"key string, {ORDER} string, {DELETED} boolean, {IMAGE} string"
+    columns = [KEY, ORDER, DELETED, IMAGE]
+    with unwrapped():
+        rows = lake.read(table.lake, snapshot).select(*columns).mapInArrow(light(read), schema)
+        collected = rows.collect()
+    texts = RowTexts(table)
+    found: dict[str, LakeRow] = {}
+    for key, order, deleted, image in collected:
+        row = None if deleted else texts.of_image(image_of(image))
+        before = found.get(key)
+        if before is not None and row is not None:
+            found[key] = LakeRow(max(order, before.order), row, before.times + 1)
+        elif before is None:
+            found[key] = LakeRow(order, row)
+    return found
+
+
+def _key_parts(batch: pa.RecordBatch) -> tuple[list[Any], list[Any]]:
+    """The keys and the images of rows of the lake."""
+    return batch.column(0).to_pylist(), batch.column(3).to_pylist()
+
+
+def _lake_key(table: Compared, texts: RowTexts, key: str | None, image: str | None) -> str | None:
+    """What `RowTexts.key` writes of a row of the lake or its tombstone; None of an owed delete."""
+    if table.keyed:
+        return None if key is None else texts.key_of_image(image_of(key))
+    return None if image is None else texts.key(texts.of_image(image_of(image)))

@@ -1,0 +1,32 @@
+"""The newest verification of every table, for whoever only looks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from waybill.lake.history import History
+
+NAME = "verifications"
+"""Short name of the table that keeps what verifications found."""
+
+
+def last_results(lake: History) -> list[dict[str, Any]]:
+    """The figures of the newest verification of every table."""
+    name = lake.log(NAME)
+    if not lake.exists(name):
+        return []
+    newest: dict[str, dict[str, Any]] = {}
+    for row in lake.scan(name, ["verification", "time", "table", "body"], {"kind": ["table"]}):
+        before = newest.get(row["table"])
+        if before is None or before["time"] < row["time"]:
+            newest[row["table"]] = row
+    return [
+        {
+            "verification": row["verification"],
+            "time": row["time"].isoformat(),
+            **json.loads(row["body"]),
+        }
+        for _, row in sorted(newest.items())
+    ]

@@ -1,0 +1,170 @@
+"""What verifications found, as the lake keeps it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.lake.stage_commit import land
+from waybill.lake_columns import VERIFICATIONS
+from waybill.report import StageReport
+from waybill.verify.deciding import Pending
+from waybill.verify.newest import NAME
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+    from waybill.lake.history import History
+    from waybill.verify.deciding import Difference
+
+STAGE = "verify"
+"""Stamp of the commits."""
+KEPT = 1_000
+"""Differences of a table that are kept; of more only their number is."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_text(micros: int) -> str:
+    """Microseconds since 1970 as ISO 8601."""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+
+
+class TableResult(NamedTuple):
+    """What a verification found about one table.
+
+    Attributes:
+        table: its name in the lake.
+        method: what was compared: `counts`, `changed` or `full`.
+        in_database: rows that were read or counted in the database.
+        in_lake: those of the lake.
+        differing: keys that differ for good, however many are among `differences`.
+        undecided: keys that differed and may be on their way.
+        batch: the newest batch that was compared.
+        position: of the database's log when it was read, if the user may know.
+        read_at: the database's clock then, ISO 8601 in UTC.
+        complete_up_to: source time up to which the lake's table was complete by then.
+        sentence: what a person should know beside the figures.
+        differences: the first of them.
+        pending: the undecided ones, by their keys.
+        changes: snapshot of `changes` that the next verification of what changed goes on from; None
+            where not all that changed was compared.
+    """
+
+    table: str
+    method: str
+    in_database: int
+    in_lake: int
+    differing: int
+    undecided: int
+    batch: str | None
+    position: str | None
+    read_at: str
+    complete_up_to: str | None
+    sentence: str
+    differences: list[Difference]
+    pending: dict[str, Pending]
+    changes: int | None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Without the rows themselves."""
+        left = ("differences", "pending", "changes")
+        return {name: value for name, value in self._asdict().items() if name not in left}
+
+    def told(self) -> dict[str, Any]:
+        """Plain data for other programs."""
+        return {**self.figures, "differences": [told_of(found) for found in self.differences]}
+
+
+def told_of(found: Difference) -> dict[str, Any]:
+    """A difference as plain data."""
+    columns = {
+        name: {"database": theirs, "lake": ours} for name, (theirs, ours) in found.columns.items()
+    }
+    return {
+        "key": found.key,
+        "what": found.what,
+        "columns": columns,
+        "times": {"database": found.times[0], "lake": found.times[1]},
+    }
+
+
+def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> None:
+    """Keep what a verification found.
+
+    Raises:
+        ConflictError: another one has recorded something first; nothing was kept.
+    """
+    started = time.monotonic()
+    now = datetime.now(UTC)
+    rows: list[tuple[Any, ...]] = []
+    report = StageReport(STAGE, verification)
+    goes_on: dict[str, int] = {}
+    for result in results:
+        table = result.table
+        rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
+        for found in result.differences[:KEPT]:
+            key = _json(list(found.key.values()))
+            body = _json({**told_of(found), "seen": found.seen._asdict()})
+            rows.append((verification, now, "difference", table, key, found.what, body))
+        for key, pending in result.pending.items():
+            rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
+        if result.changes is not None:
+            goes_on[table] = result.changes
+        report.details[table] = {
+            "method": result.method,
+            "differing": result.differing,
+            "undecided": result.undecided,
+        }
+    name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
+    before = lake.last(name, STAGE)
+    known = {} if before is None else before.cursor["changes"]
+    report.cursor = {"changes": {**known, **goes_on}}
+    branch = lake.branch(name, STAGE, verification, False)
+    branch.append_rows(rows, VERIFICATIONS)
+    land(branch, report, NAME, started)
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)
+
+
+def verified_up_to(lake: History, table: str) -> int | None:
+    """Snapshot of `changes` up to which a table was verified; None if it never was."""
+    name = lake.log(NAME)
+    last = lake.last(name, STAGE) if lake.exists(name) else None
+    return None if last is None else last.cursor["changes"].get(table)
+
+
+def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pending]:
+    """What the last verification of a table found or could not decide about, by keys.
+
+    Args:
+        lake: the lake.
+        table: its name in the lake.
+        counts: of numbers of rows, and not of rows.
+    """
+    name = lake.log(NAME)
+    if not lake.exists(name):
+        return {}
+    last = _last_of(lake, name, table, counts)
+    if last is None:
+        return {}
+    wanted = {"kind": ["difference", "undecided"], "verification": [last], "table": [table]}
+    rows = lake.scan(name, ["kind", "key", "body"], wanted)
+    bodies = {row["key"]: (row["kind"], json.loads(row["body"])) for row in rows}
+    return {
+        key: Pending(**(body["seen"] if kind == "difference" else body))
+        for key, (kind, body) in bodies.items()
+    }
+
+
+def _last_of(lake: History, name: str, table: str, counts: bool) -> str | None:
+    for commit in lake.commits(name):
+        found = commit.report["details"].get(table)
+        if found is not None and (found["method"] == "counts") == counts:
+            return commit.batch
+    return None

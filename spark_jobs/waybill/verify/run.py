@@ -1,0 +1,331 @@
+"""A verification: every table, compared with its source table as far as the method goes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError, DifferenceError
+from waybill.merge.position import position_of
+from waybill.spec.durations import seconds_of
+from waybill.spec.verification import Method
+from waybill.suggestions import unknown
+from waybill.verify.changed_keys import changed_keys
+from waybill.verify.comparing import PIECES_PER_CONNECTION, Reading, differing_keys
+from waybill.verify.counting import count_table, live_rows
+from waybill.verify.databases import database_named
+from waybill.verify.deciding import Deciding, LakeState, Pending, lake_state
+from waybill.verify.plan import compared_tables
+from waybill.verify.results import (
+    KEPT,
+    TableResult,
+    left_open,
+    record,
+    time_text,
+    verified_up_to,
+)
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+    from waybill.spec.migration import Migration
+    from waybill.spec.verification import Verify
+    from waybill.verify.database import Database, Piece
+    from waybill.verify.plan import Compared
+
+LOOKED_INTO = 10_000
+"""Keys of a table that are looked into; of more that differ only the number is told."""
+PIECES_OF_KEYS = 5_000
+
+_log = logging.getLogger("waybill")
+
+
+class Asked(NamedTuple):
+    """What somebody wants to have verified.
+
+    Attributes:
+        table: only this one.
+        method: instead of that of the migration.
+        as_of: compare the tables as they were after this batch.
+        wait: seconds, instead of those of the migration.
+    """
+
+    table: str | None = None
+    method: Method | None = None
+    as_of: str | None = None
+    wait: float | None = None
+
+
+def run_verify(
+    spec: Migration,
+    lake: Lake,
+    asked: Asked | None = None,
+    progress: Callable[..., Any] = _log.info,
+) -> list[TableResult]:
+    """Compare the merged tables with the database that they come from, and keep what was found.
+
+    Nothing is written to the database: its sessions can only read.
+
+    Args:
+        spec: the migration, with its `verify`.
+        lake: its lake.
+        asked: what is wanted; all that the migration says without it.
+        progress: says a line about the work.
+
+    Raises:
+        ConfigurationError: the migration names no database, or it cannot be read.
+        UnreachableError: the database does not answer.
+        ConflictError: another verification recorded its results first.
+    """
+    asked = asked or Asked()
+    verify = needed_verify(spec)
+    if not lake.exists(lake.log("merges")):
+        again = spec.command("run", "FILE")
+        message = f"migration {spec.name} has no merged table yet: run it first, `{again}`"
+        raise ConfigurationError(message, code=Code.OPTION)
+    wait = seconds_of(verify.wait) if asked.wait is None else asked.wait
+    deadline = time.monotonic() + wait
+    method = asked.method or verify.method
+    results = []
+    with database_named(verify.database) as database:
+        state = position_of(lake).state
+        for table in compared_tables(lake, spec, state, database, asked.table):
+            fixed = None if asked.as_of is None else lake_state(lake, spec, table, asked.as_of)
+            one = _Table(lake, spec, verify, table, database, deadline, progress, fixed)
+            result = one.compare(method)
+            progress("verify: %s: %s", table.name, summary(result))
+            results.append(result)
+    record(lake, new_id(), results)
+    return results
+
+
+def checked_method(name: str | None) -> Method | None:
+    """A method by its name; None stays.
+
+    Raises:
+        ConfigurationError: there is no such method.
+    """
+    known: tuple[Method, ...] = get_args(Method)
+    if name is None:
+        return None
+    for method in known:
+        if method == name:
+            return method
+    raise ConfigurationError(unknown("method", name, known), code=Code.OPTION)
+
+
+def new_id() -> str:
+    """An id for a new verification."""
+    return f"verify-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def needed_verify(spec: Migration) -> Verify:
+    """What the migration says about verification.
+
+    Raises:
+        ConfigurationError: nothing.
+    """
+    if spec.verify is None:
+        message = (
+            f"the migration {spec.name} names no source database: add e.g. `verify: {{database: "
+            "mysql_shop}` and the connection of that name"
+        )
+        raise ConfigurationError(message, code=Code.OPTION)
+    return spec.verify
+
+
+def summary(result: TableResult) -> str:
+    """What was found about a table, in a line."""
+    rows = f"{counted(result.in_database, 'row')} in the database, {result.in_lake} in the lake"
+    found = f"{result.differing} differ" if result.differing else "none differs"
+    undecided = f", {result.undecided} not decided" if result.undecided else ""
+    return f"{rows}: {found}{undecided}"
+
+
+def check_equal(spec: Migration, results: list[TableResult]) -> None:
+    """Stop if anything differs.
+
+    Raises:
+        DifferenceError: names the tables, and where to look.
+    """
+    found = [result for result in results if result.differing]
+    if not found:
+        return
+    counts = ", ".join(f"{result.table} by {result.differing}" for result in found)
+    look = spec.command("changes", "FILE", "--table", found[0].table, "--key", "KEY")
+    message = (
+        f"tables differ from their source database ({counts}): `{look}` shows the history of a "
+        "row; load the table in full again to repair it"
+    )
+    raise DifferenceError(message, code=Code.DATABASE_DIFFERS)
+
+
+class _Table:
+    """One table of a verification."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        spec: Migration,
+        verify: Verify,
+        table: Compared,
+        database: Database,
+        deadline: float,
+        progress: Callable[..., Any],
+        fixed: LakeState | None,
+    ) -> None:
+        self._lake, self._spec, self._verify = lake, spec, verify
+        self._table, self._database = table, database
+        self._deadline, self._progress = deadline, progress
+        self._fixed = fixed
+
+    def compare(self, method: Method) -> TableResult:
+        """Compare the table."""
+        # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
+        first = self._fixed or lake_state(self._lake, self._spec, self._table)
+        if self._table.mapped:
+            why = "not compared, because map changes its columns or chooses its rows"
+            return self._not_compared(first, method, why)
+        if self._table.source is None:
+            why = "the database has no such table: name it under verify.tables if it has another"
+            return self._not_compared(first, method, why)
+        if method == "counts":
+            return self._counts(first)
+        view = self._database.begin()
+        only = self._changed(first) if method == "changed" and self._fixed is None else None
+        before = left_open(self._lake, self._table.name)
+        if only is not None:
+            only |= before.keys()
+        shared = self._database.share()
+        if shared is None:
+            # Nobody reads in it, and it would keep old rows from being cleaned up.
+            self._database.release()
+        reading = Reading(
+            self._database.connection,
+            self._verify.connections,
+            self._verify.rows_per_second,
+            shared,
+        )
+        found = differing_keys(
+            self._lake,
+            self._table,
+            first.snapshot,
+            self._pieces(only),
+            reading,
+            only,
+            LOOKED_INTO,
+        )
+        deciding = Deciding(
+            self._lake,
+            self._spec,
+            self._table,
+            self._database,
+            self._deadline,
+            self._progress,
+            self._fixed,
+        )
+        decided = deciding.decide(found.keys, before)
+        beyond = found.differing - len(found.keys)
+        sentence = self._sentence(first, decided.pending, beyond)
+        return TableResult(
+            self._table.name,
+            "full" if only is None else "changed",
+            found.in_database,
+            found.in_lake,
+            len(decided.differences) + (beyond if decided.differences else 0),
+            len(decided.pending) + (0 if decided.differences else beyond),
+            first.batch,
+            view.position,
+            time_text(view.clock),
+            None if first.reached is None else time_text(first.reached),
+            sentence,
+            decided.differences,
+            decided.pending,
+            first.changes if self._is_whole(first, beyond, len(decided.differences)) else None,
+        )
+
+    def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:
+        """Whether the next verification of what changed may go on from here."""
+        kept = not beyond and differences <= KEPT
+        return self._fixed is None and kept and not first.waits
+
+    def _counts(self, first: LakeState) -> TableResult:
+        view = self._database.begin()
+        assert self._table.source is not None, "only tables that are there are counted"
+        return count_table(
+            self._lake,
+            self._spec,
+            self._table,
+            self._database,
+            first,
+            view,
+            self._deadline,
+            self._progress,
+            self._fixed is not None,
+        )
+
+    def _not_compared(self, first: LakeState, method: Method, why: str) -> TableResult:
+        rows = live_rows(self._lake, self._table, first.snapshot)
+        view = self._database.begin()
+        return TableResult(
+            self._table.name,
+            method,
+            0,
+            rows,
+            0,
+            rows,
+            first.batch,
+            view.position,
+            time_text(view.clock),
+            None if first.reached is None else time_text(first.reached),
+            why,
+            [],
+            {},
+            None,
+        )
+
+    def _changed(self, first: LakeState) -> frozenset[str] | None:
+        after = verified_up_to(self._lake, self._table.name)
+        if after is None:
+            return None
+        identity = position_of(self._lake).state.table(self._table.name).identity
+        if identity is None:
+            return None
+        return changed_keys(self._lake, self._table, identity, after, first.changes)
+
+    def _pieces(self, only: frozenset[str] | None) -> list[Piece]:
+        source = self._table.source
+        assert source is not None, "only tables that are there are read"
+        if only is None:
+            about = self._verify.connections * PIECES_PER_CONNECTION
+            names = [column.name for column in self._table.key] if self._table.keyed else []
+            return self._database.pieces(source, names, about)
+        keys = [key for text in sorted(only) if None not in (key := json.loads(text))]
+        return [
+            self._database.key_piece(source, self._table.key, keys[start : start + PIECES_OF_KEYS])
+            for start in range(0, len(keys), PIECES_OF_KEYS)
+        ]
+
+    def _sentence(self, first: LakeState, pending: dict[str, Pending], beyond: int) -> str:
+        told = []
+        if self._table.only_in_lake:
+            names = ", ".join(self._table.only_in_lake)
+            told.append(f"not compared, because the database does not have them: {names}")
+        if beyond:
+            told.append(
+                f"{LOOKED_INTO + beyond} keys differ, of which {beyond} were not looked into"
+            )
+        if pending:
+            newest = max(mark.clock for mark in pending.values())
+            reached = "an unknown time" if first.reached is None else time_text(first.reached)
+            told.append(
+                f"{counted(len(pending), 'row')} not decided: the table was complete up to "
+                f"{reached} and the database was read at {time_text(newest)}; verify again after "
+                "the next batch"
+            )
+        return "; ".join(told)

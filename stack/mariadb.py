@@ -1,0 +1,159 @@
+"""A MariaDB server on the loopback address, for tests.
+
+The programs of this machine are used where there are any, else those that `make servers` fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+from stack.server import ServerError, TemporaryServer
+from waybill_airflow.free_ports import LOOPBACK, free_port
+
+JARS = Path(__file__).resolve().parent.parent / "jars" / "mariadb"
+"""Where `make servers` puts MariaDB, packed."""
+
+USER = "waybill"
+
+_GREETING = 10
+"""The version of what a server says first (MariaDB's documentation, "Connecting")."""
+
+
+def accepts(port: int) -> bool:
+    """Whether a server greets clients; it listens before it does."""
+    try:
+        with socket.create_connection((LOOPBACK, port), 0.5) as asked:
+            return asked.recv(5)[4:5] == bytes([_GREETING])
+    except OSError:
+        return False
+
+
+class MariaDBServer(TemporaryServer):
+    """One server with one database and a binlog of rows.
+
+    MariaDB refuses to run as root; there it runs as the user `nobody`.
+
+    Attributes:
+        port: where it listens.
+        database: name of its database.
+        user: who may do everything.
+        password: of the user, made anew for every server.
+    """
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.database = self.user = USER
+        self.password = secrets.token_urlsafe(18)
+        # Not below a folder that only its owner may enter, as pytest's are.
+        self.folder = Path(tempfile.mkdtemp(prefix="waybill-mariadb-"))
+        self._account = pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else None
+        self._data = self.folder / "data"
+        self._home = _programs(self.folder)
+        argv = [
+            *(str(self._program), "--no-defaults", f"--basedir={self._home}"),
+            *(f"--datadir={self._data}", f"--bind-address={LOOPBACK}", f"--port={self.port}"),
+            *(f"--socket={self.folder / 'socket'}", "--skip-name-resolve", "--server-id=1"),
+            *("--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL"),
+            # Nothing here has to outlive a power cut.
+            *("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--sql-mode="),
+            "--character-set-server=utf8mb4",
+        ]
+        super().__init__(
+            "MariaDB",
+            argv,
+            self.folder / "mariadb.log",
+            lambda: accepts(self.port),
+            user=self._account,
+        )
+
+    @property
+    def _program(self) -> Path:
+        bin_, sbin = self._home / "bin" / "mariadbd", self._home / "sbin" / "mariadbd"
+        return bin_ if bin_.exists() else sbin
+
+    def connection(self) -> dict[str, object]:
+        """The login, as a connection of Airflow."""
+        return {"conn_type": "mysql", "login": self.user, "password": self.password}
+
+    def start(self) -> None:
+        """Make the database where there is none, start, and wait until clients are accepted.
+
+        Raises:
+            ServerError: it does not start; the log is named.
+        """
+        if not self._data.exists():
+            self._make()
+        super().start()
+
+    def _make(self) -> None:
+        self._data.mkdir()
+        if self._account is not None:
+            for path in (self.folder, self._data):
+                os.chown(path, self._account, self._account)
+        install = next(
+            path
+            for place in ("scripts", "bin")
+            if (path := self._home / place / "mariadb-install-db").exists()
+        )
+        self._run(
+            *(str(install), "--no-defaults", f"--basedir={self._home}", f"--datadir={self._data}"),
+            *("--auth-root-authentication-method=normal", "--skip-test-db", "--force"),
+        )
+        # Without a client, users are made by the server alone, before it listens.
+        text = (
+            f"CREATE DATABASE {self.database};\n"
+            # Users without a password.
+            "DELETE FROM mysql.global_priv WHERE User IN ('', 'root') AND Host <> 'localhost';\n"
+            "FLUSH PRIVILEGES;\n"
+            f"CREATE USER '{self.user}'@'%' IDENTIFIED BY '{self.password}';\n"
+            f"GRANT ALL ON *.* TO '{self.user}'@'%' WITH GRANT OPTION;\n"
+            f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{self.password}';\n"
+        )
+        start = ("--no-defaults", f"--basedir={self._home}", f"--datadir={self._data}")
+        self._run(str(self._program), *start, "--bootstrap", text=text)
+
+    def _run(self, *command: str, text: str = "") -> None:
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            user=self._account,
+            group=self._account,
+            cwd=self.folder,
+        )
+        if done.returncode != 0:
+            name = Path(command[0]).name
+            message = f"MariaDB's {name} failed: {(done.stderr or done.stdout).strip()[-500:]}"
+            raise ServerError(message)
+
+
+def _programs(folder: Path) -> Path:
+    """The folder above MariaDB's programs."""
+    found = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found is not None:
+        return Path(found).resolve().parent.parent
+    there = sorted(JARS.glob("*.jar"))
+    if not there or (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        message = f"there is no MariaDB on this machine or in {JARS}: run `make servers`"
+        raise ServerError(message)
+    # Unpacked beside the data: whoever runs it may not be allowed into the project's folder.
+    with zipfile.ZipFile(there[-1]) as jar:
+        names = [name for name in jar.namelist() if "/linux/" in name and not name.endswith("/")]
+        top = names[0][: names[0].index("/linux/") + len("/linux/")]
+        jar.extractall(folder / "programs", names)
+    home = folder / "programs" / top
+    for place in ("bin", "scripts"):
+        for path in (home / place).iterdir():
+            path.chmod(0o755)
+    return home

@@ -1,0 +1,202 @@
+"""Mapped changes: by columns as one by one, in every envelope, and as the gate reads them again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.contract.bulk_streams import STREAMS, Stream
+from tests.contract.test_bulk_avro import batch_of
+from tests.contract.test_damaged_ids import FEW, ORIGINS, Batch, settings_of
+from waybill.batches.change_rows import ChangeRows
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.mapped_decoding import MappedDecoding
+from waybill.batches.mapped_encoding import MappedMessageBatches
+from waybill.batches.messages import decode_message
+from waybill.envelopes import registry
+from waybill.lake_columns import CHANGES, OUTBOX
+from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.rules import Added, Mask, Rule, Rules
+from waybill.validate.comparing import MINE, THEIRS, Comparison
+from waybill.validate.rereading import readers_of
+
+NAMES = registry.names()
+EVERYTHING = Rule(
+    ("*",),
+    {"table": "the_{table}"},
+    masks={"na*": Mask("hmac", "secret"), "note": Mask("null"), "c*": Mask("sha256")},
+    rename={"amount": "sum", "n": "number_of_it"},
+    add={
+        "from_shop": Added("constant", "eü"),
+        "from_table": Added("table"),
+        "changed_at": Added("source_time"),
+        "how_": Added("operation"),
+        "place_": Added("sequence"),
+    },
+)
+RULES = {
+    "all": Rules(of_tables=(EVERYTHING,)),
+    "where true": Rules(of_tables=(EVERYTHING, Rule(("*",), where="1 = 1"))),
+    "where false": Rules(of_tables=(Rule(("*",), where="1 = 2"),)),
+}
+
+
+PLACE = ("topic", "partition", "offset")
+
+
+def exactly_mapped(
+    name: str, stream: Stream, rules: Rules
+) -> tuple[list[Any], dict[str, Any], set[Any]]:
+    """Rows of `changes` and schemas, change by change, and the places of halves of updates."""
+    decoder: Any = registry.get(name).decoder(stream.told, stream.rules)  # type: ignore[misc]
+    mapper, rows = ChangeMapper(rules, stream.rules), ChangeRows(decoder, "batch")
+    plain = ChangeRows(decoder, "batch")
+    made: list[Any] = []
+    halves = set()
+    for message in stream.messages:
+        for change in decode_message(decoder, message):
+            if change.half is not None:
+                halves.add((message.topic, message.partition, message.offset))
+                continue
+            # What is refused when it is written as a row is so before it is mapped.
+            (row,) = [r for r in told(plain, [change]) if r["outcome"] != "schema"]
+            if row["outcome"] != "ok":
+                made.append({k: row[k] for k in (*PLACE, "outcome")})
+                continue
+            mapped, why, sentence = mapper.map(change)
+            if mapped is None:
+                outcome = "skipped" if sentence is None else "refused"
+                skip = {"outcome": outcome, "reason_kind": why}
+                made.append({**{k: row[k] for k in PLACE}, **skip})
+                continue
+            made += told(rows, [mapped])
+    schemas = {row["schema_id"]: row["extra"] for row in made if row["outcome"] == "schema"}
+    return [row for row in made if row["outcome"] != "schema"], schemas, halves
+
+
+def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in PLACE)
+
+
+def told(rows: ChangeRows, changes: list[Any]) -> list[dict[str, Any]]:
+    return rows.rows(changes).to_pylist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("which", RULES)
+def test_mapped_by_columns_as_one_by_one(name, kind, which):
+    rules = RULES[which]
+    envelope = registry.get(name)
+    seen = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for stream in STREAMS[kind](name, folder):
+            decoder = envelope.decoder(stream.told, stream.rules)
+            work = ChangeBatches(decoder, "batch", None, envelope.bulk_reader)
+            batches = [
+                batch_of(stream.messages[n : n + 30]) for n in range(0, len(stream.messages), 30)
+            ]
+            mapped = list(MappedDecoding(rules, stream.rules).of(work.convert(iter(batches))))
+            found = pa.Table.from_batches(mapped, CHANGES).to_pylist()
+            expected, schemas, halves = exactly_mapped(name, stream, rules)
+            expected = [one for one in expected if place_of(one) not in halves]
+            rows = [one for one in found if one["outcome"] != "schema"]
+            rows = [one for one in rows if place_of(one) not in halves]
+            assert len(rows) == len(expected)
+            for row, wanted in zip(rows, expected, strict=True):
+                assert {key: row[key] for key in wanted} == wanted
+            known = {r["schema_id"]: r["extra"] for r in found if r["outcome"] == "schema"}
+            assert schemas.items() <= known.items()
+            seen += sum(row["outcome"] == "ok" for row in rows)
+    assert seen or which == "where false"
+
+
+MAP = [
+    {
+        "tables": "*",
+        "rename": {"table": "{table}_copy"},
+        "columns": {"mask": {"v": "sha256"}, "rename": {"id": "number"}, "add": {"of": "table"}},
+    }
+]
+PAIRS = [(name, target) for name in ORIGINS for target in NAMES]
+
+
+class Mapped(Batch):
+    """The changes of a source, and what a target with a mapping gets of them."""
+
+    def __init__(self, name: str, target: str) -> None:
+        super().__init__(name, target)
+        from tests.contract.order_sources import SOURCES
+        from waybill.spec.endpoints import Source, Target
+
+        origin = SOURCES[name]
+        goes = {"envelope": target, "files": {"path": "out"}, "settings": settings_of(target)}
+        came = {"envelope": origin.envelope, "files": {"path": "in", "topic": "shop.t"}}
+        source = Source.model_validate({**came, "settings": dict(origin.settings)})
+        self.to = Target.model_validate({**goes, "map": MAP})
+        (self.reader,) = readers_of(source, [self.to], self.schemas.values()).values()
+
+    def mapped(self, rules: Rules) -> list[dict[str, Any]]:
+        envelope = registry.get(self.target)
+        encoder = envelope.encoder(self.settings)
+        work = MappedMessageBatches(
+            rules, encoder, self.target, "b1", self.schemas, envelope.bulk_writer
+        )
+        return pa.Table.from_batches(
+            list(work.convert(iter(self.changes.to_batches()))), OUTBOX
+        ).to_pylist()
+
+
+@pytest.mark.parametrize(("name", "target"), PAIRS)
+def test_the_gate_reads_mapped_messages_as_their_changes(name, target):
+    batch = Mapped(name, target)
+    rules = batch.to.mapping()
+    messages = batch.mapped(rules)
+    assert {m["outcome"] for m in messages} == {"ok"}
+    assert {m["table"].rpartition(".")[2] for m in messages} == {"t_copy"}
+    assert batch.wrong(messages) == {}
+    # As the rows were: each is told.
+    plain = batch.mapped(Rules())
+    assert len(batch.wrong(plain)) == 2 * FEW
+
+
+@pytest.mark.parametrize(("name", "target"), PAIRS)
+def test_rows_that_come_and_go_by_a_condition(name, target):
+    """Every row is inserted with a, and becomes b."""
+    batch = Mapped(name, target)
+    # Databus does not say whether a row is new, so that of another one may be there.
+    new = {"ok": 2 * FEW} if name == "databus-json" else {"ok": FEW, "skipped": FEW}
+    for text, outcomes in (("v = 'a'", {"ok": 2 * FEW}), ("v = 'b'", new)):
+        rules = Rules(of_tables=(*batch.to.mapping().of_tables, Rule(("*",), where=text)))
+        messages = batch.mapped(rules)
+        # Some formats write more than one message for a change.
+        firsts = [m["outcome"] for m in messages if m["message"] == 0]
+        assert Counter(firsts) == outcomes
+        batch.reader = replace(batch.reader, mapping=rules)
+        sent = [m for m in messages if m["outcome"] == "ok"]
+        assert batch.wrong(sent) == {}
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_a_table_that_is_left_out_is_skipped_and_counted(target):
+    batch = Mapped("oms-default", target)
+    messages = batch.mapped(Rules(exclude=("*",)))
+    assert [m["outcome"] for m in messages] == ["skipped"] * batch.changes.num_rows
+    assert {m["reason_kind"] for m in messages} == {"not selected"}
+    assert {(m["key"], m["value"]) for m in messages} == {(None, None)}
+
+
+def test_messages_of_changes_that_are_left_out_are_told():
+    batch = Mapped("oms-default", "canal")
+    messages = batch.mapped(batch.to.mapping())
+    reader = replace(batch.reader, mapping=Rules(exclude=("*",)))
+    comparison = Comparison("canal", reader, batch.schemas)
+    table = pa.Table.from_pylist(messages, OUTBOX).select(THEIRS.names)
+    wrong = list(comparison.compare(batch.changes.select(MINE.names), table))
+    assert len(wrong) == 2 * FEW
+    assert {one.what for one in wrong} == {"comes from no accepted change"}

@@ -1,0 +1,184 @@
+"""Conditions on rows: SQL's three values, exact comparisons, and what cannot be asked."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from tests.histories import image
+from waybill.errors import ConfigurationError
+from waybill.mapping.conditions import condition
+from waybill.records import Column, intern_schema
+from waybill.types import parse_type
+
+TYPES = {
+    "i": "bigint",
+    "n": "decimal(38,10)",
+    "f": "double",
+    "s": "varchar(20)",
+    "b": "boolean",
+    "d": "date",
+    "t": "time",
+    "w": "timestamp",
+    "z": "timestamptz",
+    "j": "json",
+    "Big": "string",
+}
+TABLE = intern_schema(
+    "shop", None, "t", tuple(Column(name, parse_type(kind)) for name, kind in TYPES.items()), ("i",)
+)
+UNKNOWN = intern_schema("shop", None, "u", (Column("x", parse_type("unknown")),), ())
+
+
+def holds(text: str, **values):
+    return condition(text, TABLE)(image(TABLE, **values))
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("i = 5", {"i": "5"}, True),
+        ("i = 5", {"i": "05"}, True),
+        ("i <> 5", {"i": None}, None),
+        ("i = 5", {}, UNSET),
+        ("NOT i = 5", {}, UNSET),
+        ("i = 5 OR s = 'a'", {"s": "a"}, True),
+        ("i = 5 AND s = 'a'", {"s": "b"}, False),
+        ("i = 5 AND s = 'a'", {"s": None}, UNSET),
+        ("i = 5 OR s = 'a'", {"i": None, "s": "b"}, None),
+        ("i = NULL", {"i": "5"}, None),
+        ("NULL", {}, None),
+        ("TRUE", {}, True),
+        ("i IS NULL", {"i": None}, True),
+        ("i IS NOT NULL", {"i": None}, False),
+        ("j IS NULL", {"j": "{}"}, False),
+        ("i > 9007199254740992", {"i": "9007199254740993"}, True),
+        ("n = 0.1", {"n": "0.1000000000"}, True),
+        ("n < -1.5", {"n": "-1.5000000001"}, True),
+        ("f = 0.1", {"f": "0.1"}, True),
+        ("f > 1e300", {"f": "Infinity"}, True),
+        ("f > 0", {"f": "NaN"}, None),
+        ("i BETWEEN 1 AND 3", {"i": "3"}, True),
+        ("i NOT BETWEEN 1 AND 3", {"i": "4"}, True),
+        ("i IN (1, 2, NULL)", {"i": "2"}, True),
+        ("i IN (1, 2, NULL)", {"i": "3"}, None),
+        ("i NOT IN (1, 2)", {"i": "3"}, True),
+        ("s = 'it''s'", {"s": "it's"}, True),
+        ("s = 'A'", {"s": "a"}, False),
+        ("lower(s) = 'ä'", {"s": "Ä"}, True),
+        ("LENGTH(s) = 2", {"s": "\U0001f600a"}, True),
+        ("coalesce(s, 'none') = 'none'", {"s": None}, True),
+        ("coalesce(d, '2024-01-01') > '2023-01-01'", {"d": None}, True),
+        ("s LIKE 'a%z'", {"s": "a\nz"}, True),
+        ("s LIKE 'a_'", {"s": "ab"}, True),
+        (r"s LIKE '50\%'", {"s": "50%"}, True),
+        (r"s LIKE '50\%'", {"s": "50x"}, False),
+        ("s LIKE '50!%' ESCAPE '!'", {"s": "50%"}, True),
+        ("s LIKE '.*'", {"s": "ab"}, False),
+        ("s NOT LIKE 'a%'", {"s": None}, None),
+        ("b", {"b": "true"}, True),
+        ("NOT b", {"b": "true"}, False),
+        ("b IS FALSE", {"b": None}, False),
+        ("b = TRUE", {"b": "false"}, False),
+        ("d >= '2024-02-29'", {"d": "2024-02-29"}, True),
+        ("'2024-02-28' < d", {"d": "2024-02-29"}, True),
+        ("w > '2024-01-01 00:00:00'", {"w": "2024-01-01T00:00:00.5"}, True),
+        ("w = '2024-01-01T00:00:00.50'", {"w": "2024-01-01T00:00:00.5"}, True),
+        ("w >= '2024-01-01'", {"w": "2024-01-01T00:00:00"}, True),
+        ("z > '2024-01-01T00:00:00Z'", {"z": "2024-01-01T00:00:00.5Z"}, True),
+        ("z < '2024-01-01T00:00:00.5Z'", {"z": "2024-01-01T00:00:00Z"}, True),
+        ("t = '838:59:59'", {"t": "838:59:59"}, True),
+        ("\"Big\" = 'x'", {"Big": "x"}, True),
+        ("big = 'x'", {"Big": "x"}, True),
+        ("(i = 1 OR i = 2) AND NOT (s = 'x')", {"i": "2", "s": "y"}, True),
+    ],
+)
+def test_what_a_condition_says(text, values, expected):
+    assert holds(text, **values) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("i =", "cannot be read"),
+        ("i = 1; DROP TABLE t", "cannot be read|more than a condition"),
+        ("i = 1 GROUP BY i", "more than a condition"),
+        ("nothing = 1", "there is no column nothing"),
+        ("ii = 1", "there is no column ii; did you mean 'i'"),
+        ("i = 'a'", "a number is compared with a text|a text is compared with a number"),
+        ("s = 1", "is compared with a"),
+        ("i", "neither true nor false"),
+        ("i + 1 = 2", "no part of a condition"),
+        ("now() > w", "no part of a condition"),
+        ("i IN (SELECT 1)", "no part of a condition"),
+        ("j = '{}'", "only IS NULL may be asked"),
+        ("d = 'yesterday'", "'yesterday' is no date"),
+        ("z > '2024-01-01 00:00:00'", "needs a Z"),
+        ("w > '2024-01-01T00:00:00Z'", "has a Z"),
+        ("t > '00:00:00'", "only compared by = and <>"),
+        ("s LIKE s", "takes a text and a pattern"),
+        ("lower(i) = 'a'", "is of no text"),
+    ],
+)
+def test_what_cannot_be_asked(text, sentence):
+    with pytest.raises(ConfigurationError, match=sentence) as error:
+        condition(text, TABLE)
+    assert error.value.code.label == "WB-1106"
+
+
+def test_a_column_needs_a_type():
+    with pytest.raises(ConfigurationError, match="type of x is not known: declare it"):
+        condition("x = 1", UNKNOWN)
+
+
+_NAMES = st.sampled_from(["i", "n", "s"])
+_NUMBERS = st.integers(-3, 3).map(str)
+_TEXTS = st.sampled_from(["a", "b", "ab", "_", ""])
+
+
+def _leaf(name: str, op: str, number: str, text: str) -> str:
+    if op.startswith("IS"):
+        return f"{name} {op}"
+    if op.endswith("LIKE"):
+        return f"s {op} '{text}%' ESCAPE '!'"
+    value = "'" + text + "'" if name == "s" else number
+    if op.endswith("BETWEEN"):
+        return f"i {op} {number} AND 1"
+    return f"{name} {op} ({value}, NULL)" if op.endswith("IN") else f"{name} {op} {value}"
+
+
+_COMPARED = ["=", "<>", "<", "<=", ">", ">=", "IS NULL", "IN", "LIKE", "BETWEEN"]
+_OPERATORS = st.sampled_from([*_COMPARED, "IS NOT NULL", "NOT IN", "NOT LIKE", "NOT BETWEEN"])
+_LEAVES = st.builds(_leaf, _NAMES, _OPERATORS, _NUMBERS, _TEXTS)
+_CONDITIONS = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.builds(lambda a, b, op: f"({a} {op} {b})", inner, inner, st.sampled_from(["AND", "OR"]))
+        | inner.map(lambda a: f"NOT ({a})")
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    text=_CONDITIONS,
+    i=st.none() | _NUMBERS,
+    n=st.none() | _NUMBERS,
+    s=st.none() | _TEXTS,
+)
+def test_a_database_says_the_same(text, i, n, s):
+    database = sqlite3.connect(":memory:")
+    database.execute("PRAGMA case_sensitive_like = ON")
+    try:
+        database.execute("CREATE TABLE t (i INTEGER, n NUMERIC, s TEXT)")
+        database.execute("INSERT INTO t VALUES (?, ?, ?)", (i and int(i), n and int(n), s))
+        (found,) = database.execute(f"SELECT ({text}) FROM t").fetchone()
+    finally:
+        database.close()
+    expected = None if found is None else bool(found)
+    decimal = None if n is None else f"{n}.0000000000"
+    assert holds(text, i=i, n=decimal, s=s) is expected

@@ -1,0 +1,176 @@
+"""One table as a mapping makes it: names, columns, masks, keys."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import pytest
+from msgspec import UNSET
+
+from tests.histories import by_name, image
+from waybill.errors import ConfigurationError
+from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.masks import mask_function
+from waybill.mapping.rules import Added, Mask, Rule, Rules
+from waybill.mapping.table import Event, MappedTable
+from waybill.records import Change, Column, Message, intern_schema
+from waybill.tables import TableRule, TableRules
+from waybill.types import STRING, parse_type
+
+INT = parse_type("bigint")
+COLUMNS = (
+    Column("id", INT, "bigint", False),
+    Column("email", STRING, "varchar(20)"),
+    Column("note", STRING, "text"),
+)
+PEOPLE = intern_schema("shop", "public", "people", COLUMNS, ("id",), "postgresql")
+EVENT = Event("update", 1_700_000_000_123_450, (7, 8))
+
+
+def mapped(**rule) -> MappedTable:
+    return MappedTable(PEOPLE, [Rule(("*",), **rule)])
+
+
+def test_nothing_said_is_nothing_changed():
+    table = mapped()
+    assert table.same
+    assert table.schema is PEOPLE
+
+
+def test_names_from_the_old_ones():
+    names = {"database": "{schema}_x", "schema": "{database}", "table": "{database}_{table}"}
+    schema = mapped(names=names).schema
+    assert (schema.database, schema.schema, schema.table) == ("public_x", "shop", "shop_people")
+    assert schema.columns == PEOPLE.columns
+
+
+def test_columns_that_go_get_names_are_masked_and_come():
+    table = mapped(
+        drop=("no*",),
+        rename={"id": "number", "email": "mail"},
+        masks={"email": Mask("sha256")},
+        add={
+            "c": Added("constant", "x"),
+            "s": Added("schema"),
+            "t": Added("source_time"),
+            "o": Added("operation"),
+            "q": Added("sequence"),
+        },
+    )
+    schema = table.schema
+    assert schema.names == ("number", "mail", "c", "s", "t", "o", "q")
+    assert schema.key == ("number",)
+    assert schema.columns[1] == Column("mail", STRING, None, None)
+    row = image(PEOPLE, id="1", email="a@b.c", note="n")
+    hashed = hashlib.sha256(b"a@b.c").hexdigest()
+    known = {"number": "1", "mail": hashed, "c": "x", "s": "public"}
+    told = {"t": "2023-11-14T22:13:20.12345Z", "o": "update", "q": "7.8"}
+    assert by_name(schema, table.image(row, EVENT)) == {**known, **told}
+    assert by_name(schema, table.image(row, EVENT, now=False)) == known
+
+
+def test_null_and_untold_values_stay_so_behind_a_mask():
+    table = mapped(masks={"*": Mask("sha256")})
+    null = table.image(image(PEOPLE, id="1", email=None), EVENT)
+    assert by_name(table.schema, null) == {"id": hashlib.sha256(b"1").hexdigest(), "email": None}
+    assert null.f2 is UNSET
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        (Mask("null"), None),
+        (Mask("text", "t"), "t"),
+        (Mask("last4"), "****6789"),
+        (Mask("sha256"), hashlib.sha256(b"0123456789").hexdigest()),
+        (Mask("hmac", "k"), hmac.new(b"k", b"0123456789", "sha256").hexdigest()),
+    ],
+)
+def test_masks(mask, expected):
+    assert mask_function(mask)("0123456789") == expected
+
+
+@pytest.mark.parametrize("value", ["", "1", "1234", "12345678"])
+def test_little_is_left_of_a_short_value(value):
+    assert mask_function(Mask("last4"))(value) == "****"
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ({"drop": ("id",)}, "drops id, which is in the key of shop.public.people"),
+        ({"keep": ("email",)}, "drops id, which is in the key"),
+        ({"masks": {"i*": Mask("last4")}}, "id is in the key .* masked by last4"),
+        ({"rename": {"note": "email"}}, "gives two columns the name 'email'"),
+        ({"add": {"note": Added("table")}}, "gives two columns the name 'note'"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(rule, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
+        mapped(**rule)
+
+
+def test_the_first_rule_that_says_something_counts():
+    first = Rule(("shop.people",), {"table": "a"}, masks={"email": Mask("null")})
+    second = Rule(("*",), {"table": "b", "database": "d"}, masks={"*": Mask("sha256")})
+    table = MappedTable(PEOPLE, [first, second])
+    assert table.schema.qualified_name == "d.public.a"
+    row = table.image(image(PEOPLE, id="1", email="a", note="n"), EVENT)
+    assert by_name(table.schema, row)["email"] is None
+
+
+def test_a_declared_type_goes_with_the_table():
+    declared = TableRules({"shop.people": TableRule(None, {"note": parse_type("timestamp(9)")})})
+    rules = Rules(of_tables=(Rule(("*",), {"table": "x"}, rename={"note": "at"}),))
+    found = ChangeMapper(rules, declared).of(PEOPLE)
+    assert found is not None
+    assert str(found.schema.columns[2].type) == "timestamp(9)"
+
+
+def test_patterns_name_a_table_with_and_without_its_schema():
+    for pattern in ("shop.public.people", "shop.people", "*.people", "shop.*"):
+        assert not Rules(exclude=(pattern,)).selects(PEOPLE)
+    assert not Rules(include=("public.people",)).selects(PEOPLE)
+    assert Rules(include=("nothing",)).selects(intern_schema(None, None, None))
+
+
+def test_a_change_of_the_key_and_what_is_carried_on():
+    extra = (
+        b'{"debezium_oldkey":true,"debezium":{"ts_ms":5,"source":{"connector":"postgresql",'
+        b'"db":"shop","schema":"public","table":"people","query":"UPDATE people"}}}'
+    )
+    change = Change(
+        "update",
+        PEOPLE,
+        Message("t", 0, 0, None, None, None),
+        after=image(PEOPLE, id="2", email="a", note="n"),
+        moved_from=PEOPLE.Key("1"),
+        extra=extra,
+    )
+    rules = Rules(of_tables=(Rule(("*",), {"table": "x"}, masks={"id": Mask("hmac", "k")}),))
+    made = ChangeMapper(rules).map(change).change
+    old, new = (hmac.new(b"k", text, "sha256").hexdigest() for text in (b"1", b"2"))
+    assert made.old_key_image() == made.schema.Key(old)
+    assert made.key_image() == made.schema.Key(new)
+    assert made.extra == (
+        b'{"debezium":{"ts_ms":5,"source":{"connector":"postgresql","db":"shop",'
+        b'"schema":"public","table":"x"}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        (b'{"canal":{"id":1,"ts":2,"sqlType":{"id":4},"sql":"x"}}', b'{"canal":{"id":1,"ts":2}}'),
+        (b'{"maxwell":{"xoffset":1,"query":"x","other":"v"}}', b'{"maxwell":{"xoffset":1}}'),
+        (b'{"databus":{"key":"secret"}}', None),
+        (b'{"oms":{"db":"tenant.shop"}}', b'{"oms":{}}'),
+        (b'{"ogg":{"tokens":{"a":"b"}}}', b'{"ogg":{"tokens":{"a":"b"}}}'),
+        (b'{"debezium_newkey":{"id":1},"debezium":{"ts_ms":1}}', b'{"debezium":{"ts_ms":1}}'),
+    ],
+)
+def test_fields_of_the_family_that_stay(extra, expected):
+    change = Change("delete", PEOPLE, Message("t", 0, 0, None, None, None), extra=extra)
+    rules = Rules(of_tables=(Rule(("*",), {"table": "x"}),))
+    assert ChangeMapper(rules).map(change).change.extra == expected
