@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
@@ -33,6 +34,10 @@ POINTS = 30
 
 AT_ONCE = 16
 """Lakes that are read at a time: those in object storage answer after a while."""
+
+FRESH = 10.0
+"""For so many seconds what a lake in object storage said is shown again: people look at the page
+again and again, and hundreds of lakes take a second to ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +113,30 @@ Told = tuple["Index | None", "SourceLook | None", str]
 """An index, what the source said, and why they cannot be read."""
 
 
+_known: dict[str, tuple[float, Told]] = {}
+"""What lakes in object storage said, by the folder of the reports, and until when that is fresh."""
+
+
 def _every_told(specs: Sequence[Migration]) -> dict[str, Told]:
     """What each migration's lake says; files on a disk are read faster one after the other."""
+    now = monotonic()
+    for folder in [folder for folder, (until, _) in list(_known.items()) if until <= now]:
+        _known.pop(folder, None)
     away = [spec for spec in specs if is_object_url(spec.lake.warehouse)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = pool.map(_told, away)
+        asked = pool.map(_told_lately, away)
         told = {s.name: _told(s) for s in specs if not is_object_url(s.lake.warehouse)}
         return told | dict(zip((spec.name for spec in away), asked, strict=True))
+
+
+def _told_lately(spec: Migration) -> Told:
+    """What a lake in object storage says, or has said a few seconds ago."""
+    found = _known.get(spec.reports)
+    if found is not None:
+        return found[1]
+    told = _told(spec)
+    _known[spec.reports] = (monotonic() + FRESH, told)
+    return told
 
 
 def _told(spec: Migration) -> Told:
