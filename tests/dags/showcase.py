@@ -94,7 +94,7 @@ class Showcase:
         """A page of the gate."""
         place = Path(reports_folder(spec, batch), PAGE)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("<!doctype html><title>gate</title><p>All is well</p>")
+        place.write_text('<!doctype html><html lang="en"><title>gate</title><p>All is well</p>')
 
     def all_states(self) -> None:
         """A migration in every state."""

@@ -159,7 +159,7 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     assert "table shop.customers has" in said
     for target in ("canal", "datahub-blob", "oms-default"):
         assert f"published as {target} in" in said
-    assert "Every run succeeded and every count reconciles." in said
+    assert "Every run succeeded or asks a person, and every count reconciles." in said
     password = re.search(r"password (\S+)", said)[1]
     kept = tmp_path / "demo/airflow/passwords.json"
     assert password in kept.read_text()
