@@ -13,8 +13,8 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
+from tests.dags.asking import NoToken, read
 from tests.dags.showcase import HOSTILE, Showcase
-from tests.dags.test_pages import NoToken, read
 from tests.dags.values_lake import refuse_and_change
 from waybill.errors import UnavailableError
 from waybill.spec.migration import Migration
