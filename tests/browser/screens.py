@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from playwright.sync_api import TimeoutError
 
 from tests.browser.conftest import PROJECT
 
@@ -18,6 +21,9 @@ SCREENSHOTS = PROJECT / ".waybill" / "screenshots"
 WIDTHS = {1280: 900, 390: 844}
 """Widths of the screens, a desk's and a telephone's, and their heights."""
 
+IN_A_FRAME = 318
+"""What Airflow's frame leaves of the second of them."""
+
 SCHEMES = ("light", "dark")
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
@@ -27,7 +33,7 @@ WORST = ("serious", "critical")
 
 def resize(page: Page, width: int) -> None:
     """Make the window as wide, in pixels."""
-    page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+    page.set_viewport_size({"width": width, "height": WIDTHS.get(width, WIDTHS[390])})
 
 
 def photograph(page: Page, name: str, full: bool = False) -> None:
@@ -96,12 +102,16 @@ def barriers(page: Page | Frame) -> list[str]:
     ]
 
 
+WIDER = """Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)
+  - document.documentElement.clientWidth"""
+
+
 def overhang(page: Page | Frame) -> int:
     """By how many pixels a page is wider than its window, so that it would scroll sideways."""
-    width: int = page.evaluate(
-        "() => Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
-        " - document.documentElement.clientWidth"
-    )
+    # The page around a frame takes its time to give it another width.
+    with contextlib.suppress(TimeoutError):
+        page.wait_for_function(f"() => {WIDER} <= 0", timeout=5000)
+    width: int = page.evaluate(f"() => {WIDER}")
     return width
 
 

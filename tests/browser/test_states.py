@@ -16,6 +16,7 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from playwright.sync_api import expect
 
 from tests.browser.screens import (
+    IN_A_FRAME,
     SCHEMES,
     WIDTHS,
     Watch,
@@ -148,7 +149,7 @@ def test_the_list_has_every_state(visit, admin):
 
 @pytest.mark.parametrize("path", PAGES)
 def test_everybody_can_use_it_at_any_width(visit, admin, server, path):
-    for width in WIDTHS:
+    for width in (*WIDTHS, IN_A_FRAME):
         resize(admin, width)
         for scheme in SCHEMES:
             admin.emulate_media(color_scheme=scheme)

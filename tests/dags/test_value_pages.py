@@ -19,6 +19,7 @@ from tests.dags.values_lake import refuse_and_change
 from waybill.errors import UnavailableError
 from waybill.spec.migration import Migration
 from waybill_airflow.web import app, lake_reading, quarantine_view, rights
+from waybill_airflow.web.airflow_runs import DagFacts
 from waybill_airflow.web.quarantine_view import fault_of, hex_lines
 
 pytestmark = pytest.mark.airflow
@@ -116,6 +117,15 @@ def test_the_list_names_each_message_once_with_its_newest_refusal(client):
     assert "shop/eu/0/2" not in page.text, "it was tried again and taken"
     assert "waybill quarantine replay" in page.text
     assert '{"mode": "replay"}' in page.attributes("data-conf")
+
+
+def test_a_replay_of_a_paused_dag_would_wait(client, monkeypatch):
+    assert "paused" not in read(client, LIST).text
+    facts = {"orders": DagFacts(paused=True)}
+    monkeypatch.setattr(quarantine_view, "dag_facts", lambda _dag_ids: facts)
+    page = read(client, LIST)
+    assert "a replay that is started in Airflow waits until it is unpaused" in page.text
+    assert "The DAG is paused: the run waits" in page.text, "in the form, too"
 
 
 def test_the_list_can_be_of_a_batch_a_kind_or_a_table(client):
