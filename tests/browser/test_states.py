@@ -63,6 +63,7 @@ PAGES = {
     message(0): 200,
     message(1): 200,
     message(4): 200,
+    message(5): 200,
     message(99): 404,
     "rows/orders": 200,
     f"rows/orders?{ROW}": 200,
@@ -230,4 +231,21 @@ def test_the_form_can_be_used_by_keyboard(visit, admin, width):
 def test_hostile_names_and_values_are_text(visit, admin, path):
     watch = visit(path)
     expect(admin.get_by_text("<script>alert").first).to_be_visible()
+    assert watch.faults == []
+    assert admin.locator("[href^='javascript' i], [src^='javascript' i]").count() == 0
+
+
+def test_names_that_look_like_addresses_or_turn_text_around_are_text(visit, admin):
+    watch = visit("quarantine/orders?kind=shape&batch=b-1")
+    row = admin.get_by_role("row").filter(has_text="javascript:")
+    link = row.get_by_role("link").filter(has_text="javascript:")
+    assert "unicode-bidi: isolate" in link.evaluate(
+        "(one) => `unicode-bidi: ${getComputedStyle(one).unicodeBidi}`"
+    ), "marks in a name turn nothing around that stands beside it"
+    link.click()
+    expect(admin.get_by_role("heading", name="Refused messages of orders")).to_be_visible()
+    expect(admin.get_by_role("row")).to_have_count(2)
+    visit(message(5))
+    # In a message such marks are shown as what they are.
+    expect(admin.get_by_text("\\u202e\\u2066gnp.exe").first).to_be_visible()
     assert watch.faults == []

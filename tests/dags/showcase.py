@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 HOSTILE = "<script>alert('x')</script>\"'&{{7*7}}"
 """A name that would do something where it is not escaped."""
 
+STEERING = "javascript:alert(2)//\u202e\u2066gnp.exe"
+"""An address that would do something if it were a link's, with marks that turn text around."""
+
 TEXT = """\
 name: {name}
 description: A migration of the tests.

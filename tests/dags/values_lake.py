@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from tests.dags.showcase import HOSTILE, Showcase
+from tests.dags.showcase import HOSTILE, STEERING, Showcase
 from tests.lake_by_hand import catalog_in, commit
 from waybill.lake_columns import ARCHIVE, CHANGES
 from waybill.order import order_key
@@ -29,12 +29,13 @@ GOOD = json.dumps(
         "sqlType": {"id": 4},
     }
 ).encode()
-MESSAGES = {0: TORN, 1: FOREIGN, 2: GOOD, 3: None, 4: HOSTILE.encode()}
+MESSAGES = {0: TORN, 1: FOREIGN, 2: GOOD, 3: None, 4: HOSTILE.encode(), 5: STEERING.encode()}
+TABLES = {4: HOSTILE, 5: STEERING}
 
 
 def refusal(batch: str, offset: int, kind: str, reason: str) -> dict:
     why = {"outcome": "refused", "reason_kind": kind, "reason": reason}
-    names = {"database": "shop", "table": HOSTILE if offset == 4 else "orders"}
+    names = {"database": "shop", "table": TABLES.get(offset, "orders")}
     place = {"topic": "shop/eu", "partition": 0, "offset": offset, "index": 0}
     return {"batch": batch, **place, **why, **names}
 
@@ -42,7 +43,7 @@ def refusal(batch: str, offset: int, kind: str, reason: str) -> dict:
 def refuse_and_change(showcase: Showcase) -> None:
     """Add the migration `orders`.
 
-    It has refused four messages in its first batch, one of which was taken later, and has changed
+    It has refused five messages in its first batch, one of which was taken later, and has changed
     rows of a table that no merge has seen yet.
     """
     showcase.file("orders")
@@ -57,6 +58,7 @@ def refuse_and_change(showcase: Showcase) -> None:
         refusal("b-1", 1, "json", "the message is not UTF-8"),
         {**refusal("b-1", 2, "value", "column id cannot hold 7"), "outcome": "replayed"},
         refusal("b-1", 4, "shape", f"no field of {HOSTILE}"),
+        refusal("b-1", 5, "shape", f"no field of {STEERING}"),
     ]
     cursor = {"archive": {"after": None, "upto": 1}}
     commit(catalog, "orders_log.changes", CHANGES, first, ("b-1", "convert", cursor, {}))
