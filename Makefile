@@ -59,6 +59,10 @@ servers: $(VENV)/.ready $(SERVERS:%=jars/%/.ready) ## Fetch the servers that som
 .PHONY: consumers
 consumers: servers $(CONSUMERS:%=jars/consumers/%/.ready) ## Fetch the programs that read in tests what is published, once
 
+.PHONY: browser
+browser: ## Make sure of the Chromium that some tests drive
+	@scripts/browser.sh install >/dev/null
+
 .PHONY: setup-s3
 setup-s3: setup jars/s3/.ready ## Fetch what a lake in object storage needs beside setup, once
 
@@ -103,17 +107,21 @@ test-airflow: setup ## Run the tests of the DAGs and the plugin
 test-demo: setup ## Run the tests of the demo
 	@scripts/test.sh e2e
 
+.PHONY: test-browser
+test-browser: setup browser ## Run the tests of the pages in a browser
+	@scripts/test.sh browser
+
 .PHONY: test-consumers
 test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes
 	@scripts/test.sh consumers
 
 .PHONY: test-e2e
-test-e2e: setup-s3 consumers ## Run what takes longer: killed runs, other readers, and real servers: Kafka, S3, PostgreSQL, the whole stack
-	@scripts/test.sh stack kafka consumers killed s3 verify
+test-e2e: setup-s3 consumers browser ## Run what takes longer: killed runs, other readers, a browser, and real servers: Kafka, S3, PostgreSQL, the whole stack
+	@scripts/test.sh stack kafka consumers killed s3 verify browser
 
 .PHONY: test-all
-test-all: setup-s3 consumers ## Run both of them, in less time than one after the other
-	@scripts/test.sh spark merge stack kafka killed fast consumers e2e s3 verify airflow hostile
+test-all: setup-s3 consumers browser ## Run both of them, in less time than one after the other
+	@scripts/test.sh spark merge stack kafka killed fast consumers e2e browser s3 verify airflow hostile
 
 .PHONY: test-nightly
 test-nightly: setup servers ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills

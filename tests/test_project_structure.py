@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import re
@@ -27,6 +28,7 @@ PHASES = {
     "verify",
     "dags",
     "e2e",
+    "browser",
     "killed",
     "consumers",
     "stack",
@@ -128,6 +130,19 @@ def test_every_locked_package_and_jar_has_a_sum():
         assert lines
         for line in lines:
             assert re.search(r" sha256:[0-9a-f]{64}$", line), line
+
+
+def test_files_of_others_are_the_locked_ones():
+    room = PROJECT / "tests" / "browser"
+    lines = [line for line in read("tests/browser/axe.lock").splitlines() if line[0] != "#"]
+    locked = {name: sum for _, name, sum in (line.split() for line in lines)}
+    found = {
+        path.relative_to(room).as_posix(): f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for path in (room / "axe").iterdir()
+    }
+    assert found == locked
+    version = lines[0].split()[0].removeprefix("axe-core:")
+    assert f"axe v{version}\n" in (room / "axe" / "axe.min.js").read_text(encoding="utf-8")[:100]
 
 
 def test_iceberg_is_built_for_this_spark():

@@ -4,9 +4,13 @@
 
 Starts Airflow's components on the loopback address, triggers every migration with the tag `demo`
 through the REST API, shows each stage as it goes, and prints what was moved. Stays up until Ctrl-C;
-with `--once` it ends by itself, with status 0 only if every run succeeded and every count
-reconciles. However it ends, nothing is left running. The state is in `.waybill/demo` and made anew
-each time, so that there is always something to move.
+with `--once` it ends by itself, with status 0 only if every run succeeded, or asks a person as its
+migration says, and every count reconciles. However it ends, nothing is left running. The state is
+in `.waybill/demo` and made anew each time, so that there is always something to move.
+
+Of a migration that has the tag `demo-late` too, a further run is planned for tomorrow: Airflow has
+one run of it at a time, so that those of its schedule do not begin. One with the tag `demo-by-hand`
+is left for people to start.
 
 Environment: WAYBILL_PORT (8080) is the port of Airflow's web pages, WAYBILL_DEMO the folder of the
 state, WAYBILL_MIGRATIONS the folder of the migrations.
@@ -19,6 +23,7 @@ import os
 import signal
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -39,6 +44,8 @@ PATIENCE = 180.0
 LONGEST = 1800.0
 """Seconds that the runs may take."""
 
+SHOWN, LATE, BY_HAND = "demo", "demo-late", "demo-by-hand"
+"""Tags of migrations, see above."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -107,20 +114,22 @@ def port_of() -> int:
 
 
 def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
-    migrations = _migrations(view)
+    migrations, by_hand = _migrations(view)
     view.says(f"State in {airflow.home}, logs in its folder logs")
     with view.waiting("Making Airflow's database"):
         airflow.start()
     with view.waiting("Starting Airflow"):
-        airflow.wait_for({spec.name for _, spec in migrations}, PATIENCE)
+        airflow.wait_for({spec.name for _, spec in migrations} | set(by_hand), PATIENCE)
     view.where(airflow.url, USER, airflow.password)
+    for name in by_hand:
+        _unpause(airflow, name)
     runs = [_trigger(airflow, spec, file) for file, spec in migrations]
     with view.following(runs):
         _follow(airflow, runs, view)
     accounts = [_account(airflow, run, view) for run in runs]
     good = all(accounts)
     good = good and _samples(airflow, runs, view)
-    view.verdict(good)
+    view.verdict(good, [run for run in runs if run.asks])
     if once:
         return 0 if good else 1
     view.where(airflow.url, USER, airflow.password)
@@ -133,8 +142,10 @@ def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
         return 0 if good else 1
 
 
-def _migrations(view: View) -> list[tuple[Path, Migration]]:
-    """The migrations to show; files that cannot be used are told, and do not stop the others.
+def _migrations(view: View) -> tuple[list[tuple[Path, Migration]], list[str]]:
+    """The migrations to run, and the names of those that people start.
+
+    Files that cannot be used are told, and do not stop the others.
 
     Raises:
         ConfigurationError: there is none.
@@ -143,21 +154,49 @@ def _migrations(view: View) -> list[tuple[Path, Migration]]:
     found, problems = read_migrations(folder)
     for problem in problems:
         view.says(f"left out: {problem}")
-    shown = [(file, spec) for file, spec in found if "demo" in spec.tags]
+    shown = [(file, spec) for file, spec in found if SHOWN in spec.tags]
     if not shown:
         message = f"no migration in {folder} has the tag demo: give one `tags: [demo]`"
         raise ConfigurationError(message)
-    return shown
+    return shown, [spec.name for _, spec in found if BY_HAND in spec.tags]
 
 
 def _trigger(airflow: LocalAirflow, spec: Migration, file: Path) -> Run:
-    airflow.client.patch("dags", spec.name, body={"is_paused": False})
+    if LATE in spec.tags:
+        return Run(spec, file, _scheduled_once(airflow, spec.name))
+    _unpause(airflow, spec.name)
     answer = airflow.client.post("dags", spec.name, "dagRuns", body={"logical_date": None})
     return Run(spec, file, answer["dag_run_id"])
 
 
+def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
+    """Let Airflow begin one run by its schedule, and none after it; the id of that run.
+
+    Raises:
+        LocalAirflowError: it does not begin.
+    """
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    planned = {"logical_date": None, "run_after": tomorrow, "note": "Planned by the demo."}
+    airflow.client.post("dags", name, "dagRuns", body=planned)
+    _unpause(airflow, name)
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        airflow.check()
+        runs = airflow.client.get("dags", name, "dagRuns")["dag_runs"]
+        for run in runs:
+            if run["run_type"] == "scheduled":
+                return str(run["dag_run_id"])
+        time.sleep(0.4)
+    message = f"Airflow has begun no run of {name} by its schedule after {PATIENCE:.0f} seconds"
+    raise LocalAirflowError(message)
+
+
+def _unpause(airflow: LocalAirflow, name: str) -> None:
+    airflow.client.patch("dags", name, body={"is_paused": False})
+
+
 def _follow(airflow: LocalAirflow, runs: list[Run], view: View) -> None:
-    """Look at the runs until all have ended."""
+    """Look at the runs until all have ended, or wait for an answer."""
     limit = time.monotonic() + LONGEST
     while not all(run.ended for run in runs):
         if time.monotonic() > limit:
@@ -189,7 +228,7 @@ def _account(airflow: LocalAirflow, run: Run, view: View) -> bool:
     reports = [report for report in run.reports.values() if report is not None]
     batch = reports[0].batch if reports else run.run_id
     view.waybill(Waybill(run.dag_id, batch, reports))
-    if run.state != "success":
+    if run.state != "success" and not run.asks:
         view.failure(run, airflow.home / "airflow" / "logs")
         return False
     moved = run.reports.get("snapshot")

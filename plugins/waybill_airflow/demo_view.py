@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from waybill.spec.migration import Migration
 
+ASKS = "awaiting_input"
+"""The state of a task that waits for a person's answer, in Airflow's words."""
+
 _SIGNS = {
     "success": ("✓", "green"),
     "running": ("…", "cyan"),
@@ -33,6 +36,7 @@ _SIGNS = {
     "upstream_failed": ("-", "red"),
     "up_for_retry": ("again", "yellow"),
     "skipped": ("skipped", "magenta"),
+    ASKS: ("asks", "magenta"),
 }
 _SHOWN_ROWS = 3
 _SHOWN_MESSAGES = 2
@@ -57,9 +61,14 @@ class Run:
         return self.spec.name
 
     @property
+    def asks(self) -> bool:
+        """Whether it waits for a person, as its migration wants it to."""
+        return self.spec.quality.on_failure == "ask" and ASKS in self.states.values()
+
+    @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
-        return self.state in ("success", "failed")
+        """Whether nothing more will come by itself."""
+        return self.state in ("success", "failed") or self.asks
 
     def take(self, task: dict[str, Any]) -> None:
         """Note what Airflow says about one stage."""
@@ -104,9 +113,8 @@ class View:
     def where(self, url: str, user: str, password: str) -> None:
         """Where to look and how to log in."""
         self.console.print(
-            f"\nAirflow: [bold]{url}[/bold]   user [bold]{user}[/bold]   "
+            f"\nMigrations: [bold]{url}{MIGRATIONS}[/bold]   user [bold]{user}[/bold]   "
             f"password [bold]{password}[/bold]\n"
-            f"Migrations: [bold]{url}{MIGRATIONS}[/bold]\n"
         )
 
     @contextmanager
@@ -199,11 +207,14 @@ class View:
         """Something that is not as it should be."""
         self.console.print(f"{run.dag_id}: {text}", markup=False, style="red", soft_wrap=True)
 
-    def verdict(self, good: bool) -> None:
-        """How it went."""
+    def verdict(self, good: bool, asking: Sequence[Run] = ()) -> None:
+        """How it went, and which runs wait for an answer."""
+        for run in asking:
+            text = "the gate holds its batch and asks what shall become of it: see Required actions"
+            self.console.print(f"\n{run.dag_id}: {text}", markup=False, style="magenta")
         if good:
-            text = "\nEvery run succeeded and every count reconciles."
-            self.console.print(text, style="bold green")
+            runs = "Every run succeeded or asks a person," if asking else "Every run succeeded"
+            self.console.print(f"\n{runs} and every count reconciles.", style="bold green")
         else:
             self.console.print("\nThe demo did not succeed.", style="bold red")
 

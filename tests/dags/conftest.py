@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,3 +134,77 @@ def fake_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
         return [json.loads(line) for line in text.splitlines()]
 
     return tell
+
+
+# The pages of the plugin, asked as Airflow's web server asks them.
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """Migrations in every state."""
+    from tests.dags.showcase import Showcase
+
+    showcase = Showcase(tmp_path_factory.mktemp("pages"))
+    showcase.all_states()
+    return showcase
+
+
+@pytest.fixture
+def manager(shown, monkeypatch):
+    """Who may see what."""
+    from airflow.api_fastapi.core_api import security
+
+    from tests.dags.asking import Manager
+    from waybill_airflow.web import rights
+
+    found = Manager()
+    found.known = {path.stem for path in shown.migrations.iterdir()}
+    for module in (security, rights):
+        monkeypatch.setattr(module, "get_auth_manager", lambda: found)
+    no_team = SimpleNamespace(
+        get_team_name=lambda _dag_id: None,
+        get_dag_id_to_team_name_mapping=lambda _dag_ids: {},
+    )
+    for module in (security, rights):
+        monkeypatch.setattr(module, "DagModel", no_team)
+    return found
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What Airflow knows: DAGs by their id, and runs by theirs."""
+    from tests.dags.asking import FAILED
+    from waybill_airflow.web import app, batch_view, migration_view, migrations_view
+    from waybill_airflow.web.airflow_runs import DagFacts
+
+    told = SimpleNamespace(dags={"parcels_failing": DagFacts(last=FAILED)}, runs={}, tasks={})
+
+    def facts(dag_ids):
+        return {dag_id: told.dags.get(dag_id, DagFacts()) for dag_id in dag_ids}
+
+    for module in (migrations_view, migration_view):
+        monkeypatch.setattr(module, "dag_facts", facts)
+    monkeypatch.setattr(app, "run_of", lambda dag_id, run_id: told.runs.get((dag_id, run_id)))
+    of_batches = {run.batch: run for run in told.runs.values()}
+    monkeypatch.setattr(batch_view, "runs_by_batch", lambda _dag_id, _limit: of_batches)
+    monkeypatch.setattr(batch_view, "task_states", lambda _dag_id, _run_id: told.tasks)
+    return told
+
+
+@pytest.fixture
+def made(shown, monkeypatch):
+    """The application over the migrations."""
+    from waybill_airflow.web import app
+
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(shown.migrations))
+    return app.make_app()
+
+
+@pytest.fixture
+def client(made, manager, runs):
+    """Somebody who is logged in."""
+    from airflow.api_fastapi.core_api import security
+    from fastapi.testclient import TestClient
+
+    made.dependency_overrides[security.get_user] = lambda: SimpleNamespace(name="ann")
+    return TestClient(made)

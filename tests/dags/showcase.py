@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 HOSTILE = "<script>alert('x')</script>\"'&{{7*7}}"
 """A name that would do something where it is not escaped."""
 
+STEERING = "javascript:alert(2)//\u202e\u2066gnp.exe"
+"""An address that would do something if it were a link's, with marks that turn text around."""
+
 TEXT = """\
 name: {name}
 description: A migration of the tests.
@@ -94,7 +97,7 @@ class Showcase:
         """A page of the gate."""
         place = Path(reports_folder(spec, batch), PAGE)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("<!doctype html><title>gate</title><p>All is well</p>")
+        place.write_text('<!doctype html><html lang="en"><title>gate</title><p>All is well</p>')
 
     def all_states(self) -> None:
         """A migration in every state."""

@@ -27,6 +27,8 @@ def load() -> DagBag:
     return DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)
 
 
+EXAMPLES = ["recorded_canal", "recorded_reviewed", "shop", "shop_by_hand", "shop_late"]
+
 RUN_TYPES = [
     *("asset_materialization", "asset_triggered", "manual", "operator_triggered", "scheduled")
 ]
@@ -46,7 +48,7 @@ def bag():
 def test_every_example_becomes_a_dag(bag):
     assert bag.import_errors == {}
     assert bag.captured_warnings == {}
-    assert sorted(bag.dags) == ["recorded_canal", "shop"]
+    assert sorted(bag.dags) == EXAMPLES
     assert not bag.dag_warnings
 
 
@@ -55,7 +57,7 @@ def test_parsing_is_quick(bag):
         assert stat.duration < timedelta(seconds=2), stat
 
 
-@pytest.mark.parametrize("dag_id", ["shop", "recorded_canal"])
+@pytest.mark.parametrize("dag_id", EXAMPLES)
 class TestDag:
     @pytest.fixture
     def dag(self, bag, dag_id):

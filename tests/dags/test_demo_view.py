@@ -43,6 +43,25 @@ def test_a_pipe_gets_one_line_for_each_change_of_state(view, run):
     assert said(view).splitlines() == ["shop merge: running … 1 s", "shop merge: success ✓ 1 s"]
 
 
+def test_a_run_that_asks_a_person_has_ended_for_now(view, tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(MIGRATION.format(name="shop"))
+    waits = task("validate", "awaiting_input")
+    stops = Run(load_migration(file), file, "manual__1", states={})
+    stops.take(waits)
+    assert not stops.ended, "its migration says nothing of a person"
+    file.write_text(MIGRATION.format(name="shop") + "quality: {on_failure: ask}\n")
+    asks = Run(load_migration(file), file, "manual__1", states={})
+    assert not asks.ended
+    asks.take(waits)
+    assert asks.ended
+    view.update([asks])
+    view.verdict(True, [asks])
+    assert "shop validate: awaiting_input asks" in said(view)
+    assert "shop: the gate holds its batch and asks" in said(view)
+    assert "Every run succeeded or asks a person, and every count" in said(view)
+
+
 def test_every_figure_of_the_waybill_is_there(view):
     report = StageReport(
         "convert",

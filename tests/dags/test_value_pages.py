@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
@@ -14,104 +13,23 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
+from tests.dags.asking import NoToken, read
 from tests.dags.showcase import HOSTILE, Showcase
-from tests.dags.test_pages import NoToken, read
-from tests.lake_by_hand import catalog_in, commit
+from tests.dags.values_lake import refuse_and_change
 from waybill.errors import UnavailableError
-from waybill.lake_columns import ARCHIVE, CHANGES
-from waybill.order import order_key
 from waybill.spec.migration import Migration
 from waybill_airflow.web import app, lake_reading, quarantine_view, rights
+from waybill_airflow.web.airflow_runs import DagFacts
 from waybill_airflow.web.quarantine_view import fault_of, hex_lines
 
 pytestmark = pytest.mark.airflow
 
-TORN = b'{"database":"shop","table":"orders","type":"INSERT","data":[{"id":"1"'
-FOREIGN = b'{"id": \xff\xfe}'
-GOOD = json.dumps(
-    {
-        "database": "shop",
-        "table": "orders",
-        "type": "INSERT",
-        "data": [{"id": "7"}],
-        "mysqlType": {"id": "int"},
-        "pkNames": ["id"],
-        "old": None,
-        "es": 1,
-        "ts": 2,
-        "isDdl": False,
-        "sql": "",
-        "id": 1,
-        "sqlType": {"id": 4},
-    }
-).encode()
-MESSAGES = {0: TORN, 1: FOREIGN, 2: GOOD, 3: None, 4: HOSTILE.encode()}
-
-
-def refusal(batch: str, offset: int, kind: str, reason: str) -> dict:
-    why = {"outcome": "refused", "reason_kind": kind, "reason": reason}
-    names = {"database": "shop", "table": HOSTILE if offset == 4 else "orders"}
-    place = {"topic": "shop/eu", "partition": 0, "offset": offset, "index": 0}
-    return {"batch": batch, **place, **why, **names}
-
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """A migration that has refused four messages in its first batch; one was taken later."""
     showcase = Showcase(tmp_path_factory.mktemp("quarantine"))
-    showcase.file("orders")
-    catalog = catalog_in(showcase.folder / "lake")
-    archive = [
-        {"batch": "b-1", "topic": "shop/eu", "partition": 0, "offset": offset, "value": value}
-        for offset, value in MESSAGES.items()
-    ]
-    commit(catalog, "orders_log.archive", ARCHIVE, archive, ("b-1", "snapshot", {}, {}))
-    first = [
-        refusal("b-1", 0, "json", "unexpected end of data: line 1 column 70 (char 69)"),
-        refusal("b-1", 1, "json", "the message is not UTF-8"),
-        {**refusal("b-1", 2, "value", "column id cannot hold 7"), "outcome": "replayed"},
-        refusal("b-1", 4, "shape", f"no field of {HOSTILE}"),
-    ]
-    cursor = {"archive": {"after": None, "upto": 1}}
-    commit(catalog, "orders_log.changes", CHANGES, first, ("b-1", "convert", cursor, {}))
-    again = [
-        refusal("b-2", 0, "json", "unexpected end of data: line 1 column 70 (char 69)"),
-        {**refusal("b-2", 2, "", ""), "outcome": "ok", "reason_kind": None, "reason": None},
-    ]
-    commit(catalog, "orders_log.changes", CHANGES, again, ("b-2", "convert", cursor, {}))
-    rows = [
-        change("insert", 1, {"id": "1", "note": "a", "x": None}, None, 5),
-        change("update", 2, {"id": "1", "note": HOSTILE}, {"id": "1", "note": "a"}, 6),
-        change("update", 3, {"id": "1", "note": "late", "x": None}, None, 4),
-        change("delete", 4, None, {"id": "2", "note": "b"}, 7, '{"id":"2"}'),
-    ]
-    commit(catalog, "orders_log.changes", CHANGES, rows, ("b-3", "convert", cursor, {}))
+    refuse_and_change(showcase)
     return showcase
-
-
-def change(
-    operation: str,
-    offset: int,
-    after: dict | None,
-    before: dict | None,
-    sequence: int,
-    key: str = '{"id":"1"}',
-) -> dict:
-    """A change in batch b-3 of a table that no merge has seen yet."""
-    place = {"topic": "shop/eu", "partition": 1, "offset": offset, "index": 0}
-    return {
-        "batch": "b-3",
-        **place,
-        "operation": operation,
-        "database": "shop",
-        "table": "parcels",
-        "key": key,
-        "before": None if before is None else json.dumps(before),
-        "after": None if after is None else json.dumps(after),
-        "order_key": order_key((sequence,), 1, 1, offset, 0),
-        "source_time": datetime(2026, 1, 2, 3, 4, sequence, tzinfo=UTC),
-        "outcome": "ok",
-    }
 
 
 class Manager:
@@ -199,6 +117,15 @@ def test_the_list_names_each_message_once_with_its_newest_refusal(client):
     assert "shop/eu/0/2" not in page.text, "it was tried again and taken"
     assert "waybill quarantine replay" in page.text
     assert '{"mode": "replay"}' in page.attributes("data-conf")
+
+
+def test_a_replay_of_a_paused_dag_would_wait(client, monkeypatch):
+    assert "paused" not in read(client, LIST).text
+    facts = {"orders": DagFacts(paused=True)}
+    monkeypatch.setattr(quarantine_view, "dag_facts", lambda _dag_ids: facts)
+    page = read(client, LIST)
+    assert "a replay that is started in Airflow waits until it is unpaused" in page.text
+    assert "The DAG is paused: the run waits" in page.text, "in the form, too"
 
 
 def test_the_list_can_be_of_a_batch_a_kind_or_a_table(client):

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,11 +12,11 @@ from pathlib import Path
 import pytest
 from airflow import plugins_manager
 
+from tests.dags.web_server import ask, token_of, web_server
 from waybill.spec.file import load_migration
 from waybill.validate.results import PAGE as PAGE_FILE
 from waybill.validate.results import reports_folder
 from waybill_airflow.free_ports import free_port
-from waybill_airflow.rest import Client, RestError
 from waybill_airflow.web.app import HEADERS, REPORT_HEADERS, make_app
 
 pytestmark = pytest.mark.airflow
@@ -103,73 +97,19 @@ def server(airflow_home, place, store):
 
     One connection is in Airflow's database, two in a file that a secrets backend reads.
     """
-    port = free_port()
     connections = place / "connections.json"
     away = connection(f"http://127.0.0.1:{free_port()}")
     connections.write_text(json.dumps({"store_kept": connection(store), "store_away": away}))
-    passwords = airflow_home / "passwords.json"
-    passwords.write_text(json.dumps({"admin": "open", "viewer": "look"}))
+    backend = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
     environment = {
-        **os.environ,
         "WAYBILL_MIGRATIONS": str(place / "migrations"),
-        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
-        "AIRFLOW__SECRETS__BACKEND": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+        "AIRFLOW__SECRETS__BACKEND": backend,
         "AIRFLOW__SECRETS__BACKEND_KWARGS": json.dumps({"connections_file_path": str(connections)}),
     }
-    log = (airflow_home / "server.log").open("wb")
-    command = ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        env=environment,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    client = Client(f"http://127.0.0.1:{port}")
-    try:
-        limit = time.monotonic() + 120
-        while True:
-            assert process.poll() is None, (airflow_home / "server.log").read_text()
-            assert time.monotonic() < limit, "the web server does not come up"
-            try:
-                client.log_in("admin", "open")
-                break
-            except RestError:
-                time.sleep(0.3)
+    with web_server(airflow_home, environment) as client:
         body = {"connection_id": "store_shown", **connection(store)}
         client.post("connections", body=body)
         yield client
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-        log.close()
-
-
-def ask(server, path, *, token=None, cookie=None, method="GET"):
-    """Status, headers and text of an answer."""
-    headers = {}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    if cookie:
-        headers["Cookie"] = f"_token={cookie}"
-    request = urllib.request.Request(server.base_url + path, headers=headers, method=method)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=30) as answer:
-            return answer.status, answer.headers, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read().decode()
-
-
-def token_of(server, user, password):
-    client = Client(server.base_url)
-    client.log_in(user, password)
-    return client._token
 
 
 def test_the_plugin_loads_without_an_error():

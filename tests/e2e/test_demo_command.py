@@ -156,10 +156,14 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
         assert f"Waybill of {name}, batch" in said
         for stage in ("snapshot", "convert", "merge", "validate", "publish"):
             assert f"{name} {stage}: success" in said
+    assert "shop_late publish: success" in said
+    assert "recorded_reviewed validate: awaiting_input" in said
+    assert "recorded_reviewed: the gate holds its batch and asks" in said
+    assert "shop_by_hand" not in said, "it is for people to start"
     assert "table shop.customers has" in said
     for target in ("canal", "datahub-blob", "oms-default"):
         assert f"published as {target} in" in said
-    assert "Every run succeeded and every count reconciles." in said
+    assert "Every run succeeded or asks a person, and every count reconciles." in said
     password = re.search(r"password (\S+)", said)[1]
     kept = tmp_path / "demo/airflow/passwords.json"
     assert password in kept.read_text()
@@ -177,6 +181,8 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
             "select name, asset_event.extra from asset_event join asset on asset.id = asset_id"
         )
         updates = {name: json.loads(extra) for name, extra in rows}
+        late = database.execute("select state from dag_run where dag_id = 'shop_late' order by 1")
+        assert [state for (state,) in late] == ["queued", "success"], "no run comes by schedule"
     assert updates["shop/tables/shop.orders"]["verdict"] == "passed"
     assert updates["shop/targets/canal"]["messages"] > 0
 

@@ -9,6 +9,7 @@ from waybill.counting import counted
 from waybill.inprocess.detect import detect
 from waybill.overview.refusals import first_refusals, history_at, message_at
 from waybill.records import Message
+from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.condition import Step, quarantine_steps
 from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.lake_reading import read_lake
@@ -44,7 +45,7 @@ class QuarantineView(NamedTuple):
         steps: what can be done about them.
         may_trigger: whether the user may start runs.
         fields: of the trigger form.
-        paused: whether the DAG is paused; not known here, so never.
+        paused: whether the DAG is paused, so that a run would wait.
     """
 
     name: str
@@ -56,7 +57,7 @@ class QuarantineView(NamedTuple):
     steps: list[Step]
     may_trigger: bool
     fields: list[Field]
-    paused: bool = False
+    paused: bool
 
 
 class Opinion(NamedTuple):
@@ -125,6 +126,7 @@ def quarantine_view(
         return first_refusals(lake, asked, LIST + 1, table or None)
 
     rows = read_lake(spec, first, spec.command("quarantine", "list", "FILE"))
+    facts = dag_facts([spec.name]).get(spec.name, DagFacts())
     return QuarantineView(
         spec.name,
         rows[:LIST],
@@ -136,6 +138,7 @@ def quarantine_view(
         quarantine_steps(spec)[1:],
         may_trigger,
         form_fields(),
+        facts.paused,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from scripts import jars
 
-PREFLIGHT = Path(__file__).resolve().parents[3] / "scripts" / "preflight.sh"
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 OLD_PYTHON = "exit 1"
 REAL_PYTHON = f'exec "{sys.executable}" "$@"'
 
@@ -28,13 +28,17 @@ def python_of(*version: int) -> str:
 
 
 def preflight(folder: Path, what: str, programs: dict[str, str], **environment: str):
-    """Run the script on a machine that has these programs only."""
-    for name, body in programs.items():
-        path = folder / name
+    return script("preflight.sh", folder, what, programs, **environment)
+
+
+def script(name: str, folder: Path, what: str, programs: dict[str, str], **environment: str):
+    """Run a script on a machine that has these programs only."""
+    for program, body in programs.items():
+        path = folder / program
         path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
         path.chmod(0o755)
     return subprocess.run(
-        ["/bin/sh", str(PREFLIGHT), what],
+        ["/bin/sh", str(SCRIPTS / name), what],
         env={"PATH": str(folder), **environment},
         capture_output=True,
         text=True,
@@ -99,6 +103,60 @@ def test_java_home_goes_before_the_path(tmp_path):
     done = preflight(tmp_path, "java", {"java": java("17")}, JAVA_HOME="/nowhere")
     assert done.returncode == 1
     assert "JAVA_HOME=/nowhere" in one_sentence(done.stderr)
+
+
+CHROMIUM = "echo Chromium 156"
+APT = """\
+echo "$*" >> "$0.asked"
+case "$*" in
+*update) exit 0 ;;
+*) [ "$(grep -c . "$0.asked")" -ge 3 ] || exit 100 ;;
+esac
+printf '#!/bin/sh\\necho Chromium 156\\n' > "${0%apt-get}chromium"
+/bin/chmod +x "${0%apt-get}chromium"
+"""
+"""An `apt-get` that knows the package after an update, and then puts a browser beside itself."""
+
+
+@pytest.fixture
+def machine():
+    """What the script needs of any machine."""
+    return {name: f'exec /usr/bin/env -i PATH=/usr/bin:/bin {name} "$@"' for name in ("grep", "id")}
+
+
+def test_a_browser_that_does_not_run_is_passed_over(tmp_path):
+    programs = {"chromium": "exit 1", "google-chrome": CHROMIUM}
+    done = script("browser.sh", tmp_path, "find", programs)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/google-chrome\n")
+
+
+def test_no_browser_is_one_sentence_that_says_what_to_install(tmp_path, machine):
+    for what in ("find", "install"):
+        done = script("browser.sh", tmp_path, what, machine)
+        assert done.returncode == 1
+        assert "install it (on Debian the package chromium)" in one_sentence(done.stderr)
+
+
+def test_a_wrong_choice_of_browser_is_not_passed_over(tmp_path):
+    chosen = {"WAYBILL_CHROMIUM": "/nowhere/chromium"}
+    done = script("browser.sh", tmp_path, "install", {"chromium": CHROMIUM}, **chosen)
+    assert done.returncode == 1
+    assert "WAYBILL_CHROMIUM=/nowhere/chromium" in one_sentence(done.stderr)
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_a_browser_is_installed_where_that_can_be(tmp_path, machine, root):
+    programs = {**machine, "id": f"echo {0 if root else 1000}", "apt-get": APT}
+    programs["env"] = 'shift; exec "$@"'
+    programs["sudo"] = '[ "$1" = -n ] && shift && exec "$@"'
+    done = script("browser.sh", tmp_path, "install", programs)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"{tmp_path}/chromium\n")
+    (tmp_path / "sudo").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "chromium").unlink()
+    (tmp_path / "apt-get.asked").unlink()
+    again = script("browser.sh", tmp_path, "install", {})
+    assert again.returncode == (0 if root else 1)
 
 
 def test_a_jar_that_is_not_the_locked_one_is_deleted(tmp_path):

@@ -1,0 +1,231 @@
+"""What a person does with the demo in a browser, from the login to the history of a row.
+
+One demo for all of it. Each test acts on a migration that no other changes, but for the first,
+which looks at all of them before that.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import FrameLocator, Locator, Page, expect
+
+from tests.browser.conftest import PROJECT
+from tests.browser.screens import Watch, barriers, overhang, photograph, resize
+from waybill_airflow.free_ports import free_port
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.e2e,
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+]
+
+SOON = 300_000
+"""Milliseconds in which Spark has done the stages of a batch, also on a busy machine."""
+
+expect.set_options(timeout=30_000)
+
+
+class Demo:
+    """A running demo: where it says that one shall look, and how to log in."""
+
+    def __init__(self, said: str) -> None:
+        found = re.search(r"Migrations: (\S+) +user (\S+) +password (\S+)", said)
+        assert found, said
+        self.address, self.user, self.password = found.groups()
+        self.url = self.address.partition("/plugin")[0]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    home = tmp_path_factory.mktemp("demo") / "state"
+    output = home.parent / "said.txt"
+    unwanted = ("AIRFLOW", "WAYBILL")
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
+    port = {"WAYBILL_DEMO": str(home), "WAYBILL_PORT": str(free_port())}
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "waybill_airflow.demo"],
+            env={**inherited, **port},
+            stdout=log,
+            stderr=log,
+            cwd=PROJECT,
+        )
+    try:
+        _wait_for(process, output, "Airflow stays up")
+        yield Demo(output.read_text(encoding="utf-8"))
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _wait_for(process: subprocess.Popen[bytes], output: Path, text: str) -> None:
+    limit = time.monotonic() + 600
+    while text not in (said := output.read_text(encoding="utf-8")):
+        assert process.poll() is None, said
+        assert time.monotonic() < limit, said
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="module")
+def seen(demo, tab):
+    """The page that a person gets who follows the demo's address and logs in."""
+    page = tab(viewport={"width": 1280, "height": 900})
+    page.goto(demo.address)
+    photograph(page, "demo-login")
+    page.get_by_label("Username").fill(demo.user)
+    page.get_by_label("Password").fill(demo.password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/plugin/waybill/**")
+    return page
+
+
+@pytest.fixture
+def ours(demo, seen) -> FrameLocator:
+    """Our pages in Airflow's frame, at the list of migrations."""
+    resize(seen, 1280)
+    seen.goto(demo.address)
+    frame = seen.frame_locator("iframe")
+    expect(frame.get_by_role("heading", name="Migrations")).to_be_visible()
+    return frame
+
+
+def row(ours: FrameLocator, name: str) -> Locator:
+    return ours.get_by_role("row").filter(has=ours.get_by_role("link", name=name, exact=True))
+
+
+def reload_until(page: Page, ours: FrameLocator, wanted: str | Locator) -> None:
+    """Look at the page again until it says or has something; it does not change by itself."""
+    found = ours.get_by_text(wanted) if isinstance(wanted, str) else wanted
+    limit = time.monotonic() + SOON / 1000
+    while not found.count():
+        assert time.monotonic() < limit, ours.locator("body").inner_text()
+        page.wait_for_timeout(2000)
+        page.reload()
+        expect(ours.locator("main")).to_be_visible()
+
+
+def fine(page: Page, name: str) -> None:
+    """What holds for every page of ours in Airflow's frame."""
+    frame = next(frame for frame in page.frames if "/waybill/" in frame.url and frame.parent_frame)
+    for width in (1280, 390):
+        resize(page, width)
+        assert barriers(frame) == [], width
+        assert overhang(frame) <= 0, width
+    photograph(page, f"demo-{name}")
+
+
+def test_the_demo_opens_on_the_migrations_in_every_state(seen, ours):
+    for name, state in {
+        "recorded_reviewed": "held",
+        "shop": "refusing",
+        "shop_by_hand": "never ran",
+        "recorded_canal": "fine",
+    }.items():
+        expect(row(ours, name).locator(".state")).to_have_text(state)
+    reload_until(seen, ours, row(ours, "shop_late").locator(".state.late"))
+    fine(seen, "migrations")
+
+
+def test_a_run_is_started_from_a_button_and_watched(seen, ours):
+    watch = Watch(seen)
+    resize(seen, 390)
+    ours.get_by_role("link", name="shop_by_hand", exact=True).click()
+    ours.get_by_role("button", name="Open the form, filled in").first.click()
+    form = ours.get_by_role("dialog", name="Start a run of shop_by_hand")
+    expect(form.get_by_label("Mode")).to_have_value("incremental")
+    photograph(seen, "demo-form")
+    form.get_by_role("button", name="Start the run").click()
+    expect(form.get_by_role("status")).to_contain_text(re.compile(r"The run manual__\S+ is queued"))
+    # The frame may not leave Airflow's document, whose address this changes.
+    form.get_by_role("link", name="See it in Airflow").click()
+    seen.wait_for_url("**/dags/shop_by_hand/runs/manual__*")
+    assert watch.faults == []
+    resize(seen, 1280)
+    seen.get_by_role("link", name="Waybill", exact=True).click()
+    reload_until(seen, ours, "The gate let it pass.")
+    fine(seen, "run")
+
+
+def test_a_held_batch_is_published_because_a_person_says_so(demo, seen, ours):
+    ours.get_by_role("link", name="recorded_reviewed", exact=True).click()
+    expect(ours.get_by_text("the gate expects").first).to_contain_text("fewer than no things")
+    fine(seen, "held")
+    resize(seen, 1280)
+    ours.get_by_role("link", name="Gate report").first.click()
+    expect(ours.get_by_text("No order is about fewer than no things").first).to_be_visible()
+    photograph(seen, "demo-gate-report")
+
+    seen.goto(f"{demo.url}/required_actions")
+    seen.get_by_role("link", name="does not pass the gate").click()
+    expect(seen.get_by_text("No order is about fewer than no things")).to_be_visible()
+    photograph(seen, "demo-question")
+    seen.locator("[name=element_why]").fill("Goods that came back")
+    seen.get_by_role("button", name="Publish as it is").click()
+    expect(seen.get_by_text("Success").first).to_be_visible(timeout=SOON)
+
+    seen.goto(demo.address)
+    ours.get_by_role("link", name="recorded_reviewed", exact=True).click()
+    reload_until(seen, ours, "All that was archived is published")
+    ours.get_by_role("link", name=re.compile("-[0-9a-f]{6}$")).last.click()
+    expect(ours.get_by_text("Goods that came back")).to_be_visible()
+    fine(seen, "approved")
+
+
+def test_refused_messages_are_looked_at_and_tried_again(demo, seen, ours):
+    ours.get_by_role("link", name="shop", exact=True).click()
+    ours.get_by_role("link", name="Refused messages").click()
+    expect(ours.get_by_role("row")).to_have_count(1 + 3)
+    fine(seen, "quarantine")
+    resize(seen, 390)
+    ours.get_by_role("row").filter(has_text="shape").get_by_role("link").first.click()
+    expect(ours.get_by_text("It was refused, and waits for another try.")).to_be_visible()
+    expect(ours.get_by_text("seventy-seven").first).to_be_visible()
+    fine(seen, "message")
+
+    resize(seen, 390)
+    ours.get_by_role("link", name="Quarantine").click()
+    ours.get_by_role("button", name="Open the form, filled in").click()
+    form = ours.get_by_role("dialog", name="Start a run of shop")
+    expect(form.get_by_label("Mode")).to_have_value("replay")
+    form.get_by_role("button", name="Start the run").click()
+    expect(form.get_by_role("status")).to_contain_text("is queued")
+    form.get_by_role("button", name="Close").click()
+    ours.get_by_role("row").filter(has_text="shape").get_by_role("link").first.click()
+    reload_until(seen, ours, "It was refused in 2 batches, and still waits.")
+    fine(seen, "replayed")
+
+
+def changed_order() -> str:
+    """The key of an order that the recording changes, as the source says it."""
+    with gzip.open(PROJECT / "samples/canal_mariadb/messages.jsonl.gz", "rt") as lines:
+        for line in lines:
+            message = json.loads(line)
+            of_orders = (message["table"], message["type"]) == ("orders", "UPDATE")
+            if of_orders and "id" not in message["old"][0]:
+                return str(message["data"][0]["id"])
+    raise AssertionError("the recording changes no order")
+
+
+def test_a_row_tells_its_history(seen, ours):
+    key = changed_order()
+    resize(seen, 390)
+    ours.get_by_role("link", name="recorded_canal", exact=True).click()
+    ours.get_by_role("link", name="The changes of a row").click()
+    expect(ours.get_by_role("heading", name="The changes of a row")).to_be_visible()
+    ours.get_by_label("Table").fill("shop.orders")
+    ours.get_by_label("Key").fill(key)
+    ours.get_by_role("button", name="Show its changes").click()
+    expect(ours.get_by_role("heading", name=f"shop.orders {key}")).to_be_visible()
+    expect(ours.get_by_role("heading", name=re.compile("^insert"))).to_be_visible()
+    expect(ours.locator("mark").first).to_be_visible()
+    fine(seen, "row")

@@ -1,0 +1,251 @@
+"""The pages in every state that they know, in a browser: everybody can use them, at any width."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
+from airflow.utils.types import DagRunTriggeredByType, DagRunType
+from playwright.sync_api import expect
+
+from tests.browser.screens import (
+    IN_A_FRAME,
+    SCHEMES,
+    WIDTHS,
+    Watch,
+    barriers,
+    file_name,
+    overhang,
+    photograph,
+    resize,
+    tabbed,
+)
+from tests.dags.showcase import HOSTILE, Showcase
+from tests.dags.values_lake import refuse_and_change
+from tests.dags.web_server import PASSWORDS, token_of, web_server
+
+pytestmark = [pytest.mark.airflow, pytest.mark.e2e, pytest.mark.timeout(120)]
+
+HELD = "20261126T300000.000-held00"
+ROW = urlencode({"table": "shop.parcels", "key": "1"})
+
+
+def message(offset: int) -> str:
+    return f"quarantine/orders/message?topic=shop/eu&partition=0&offset={offset}"
+
+
+PAGES = {
+    "migrations": 200,
+    "dags/orders_held": 200,
+    "dags/customers_refusing": 200,
+    "dags/returns_late": 200,
+    "dags/parcels_failing": 200,
+    "dags/prices_new": 200,
+    "dags/stock_fine": 200,
+    "dags/names_hostile": 200,
+    "dags/cloud_unreachable": 200,
+    "dags/torn": 503,
+    "dags/somebody_elses": 200,
+    f"batches/orders_held/{HELD}": 200,
+    "batches/invoices_taken/20261126T300000.000-killed": 200,
+    f"batches/names_hostile/{HELD}": 200,
+    "batches/orders_held/nothing": 404,
+    "runs/orders_held/nothing": 404,
+    "quarantine/orders": 200,
+    "quarantine/orders?kind=binary": 200,
+    message(0): 200,
+    message(1): 200,
+    message(4): 200,
+    message(5): 200,
+    message(99): 404,
+    "rows/orders": 200,
+    f"rows/orders?{ROW}": 200,
+    "rows/orders?key=%7B": 200,
+    "formats": 200,
+    "formats?source=canal&target=maxwell": 200,
+    "nothing": 404,
+}
+REPORTS = {
+    "gate/orders_held/20261126T000000.000-000000": 200,
+    "gate/orders_held/nothing": 404,
+    "gate/cloud_unreachable/nothing": 503,
+}
+"""Pages in a sandbox, where not even a test can run anything."""
+
+
+@pytest.fixture(scope="module")
+def server(airflow_home, tmp_path_factory):
+    """A web server of Airflow over migrations in every state."""
+    showcase = Showcase(tmp_path_factory.mktemp("states"))
+    showcase.all_states()
+    refuse_and_change(showcase)
+    environment = {"WAYBILL_MIGRATIONS": str(showcase.migrations)}
+    subprocess.run(
+        [sys.executable, "-m", "airflow", "dags", "reserialize"],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+    )
+    _failed_run("parcels_failing")
+    with web_server(airflow_home, environment) as client:
+        for dag in client.get("dags", limit="100")["dags"]:
+            client.patch("dags", dag["dag_id"], body={"is_paused": False})
+        yield client
+
+
+def _failed_run(dag_id: str) -> None:
+    now = datetime.now(UTC)
+    with create_session() as session:
+        session.add(
+            DagRun(
+                dag_id=dag_id,
+                run_id="manual__1",
+                run_type=DagRunType.MANUAL,
+                state=DagRunState.FAILED,
+                run_after=now,
+                triggered_by=DagRunTriggeredByType.TEST,
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def admin(server, tab):
+    """A page of somebody who may do everything."""
+    page = tab()
+    token = token_of(server, "admin", PASSWORDS["admin"])
+    page.context.add_cookies([{"name": "_token", "value": token, "url": server.base_url}])
+    return page
+
+
+@pytest.fixture
+def visit(server, admin):
+    """Goes to one of our pages and says what it did on the way."""
+
+    def go(path: str) -> Watch:
+        watch = Watch(admin)
+        answer = admin.goto(f"{server.base_url}/waybill/{path}")
+        assert answer.status == {**PAGES, **REPORTS}.get(path, 200)
+        return watch
+
+    return go
+
+
+def test_the_list_has_every_state(visit, admin):
+    visit("migrations")
+    found = admin.locator(".state").all_inner_texts()
+    assert sorted(set(found)) == sorted(
+        {
+            *("file broken", "not readable", "held", "failing"),
+            *("late", "refusing", "never ran", "fine"),
+        }
+    )
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_everybody_can_use_it_at_any_width(visit, admin, server, path):
+    for width in (*WIDTHS, IN_A_FRAME):
+        resize(admin, width)
+        for scheme in SCHEMES:
+            admin.emulate_media(color_scheme=scheme)
+            watch = visit(path)
+            assert barriers(admin) == [], (width, scheme)
+            assert overhang(admin) <= 0, f"the page scrolls sideways at {width}"
+            assert watch.faults == []
+            assert watch.hosts == {server.base_url.removeprefix("http://")}
+    photograph(admin, f"page-{file_name(path)}", full=True)
+
+
+@pytest.mark.parametrize("path", REPORTS)
+def test_everybody_can_use_a_report_too(visit, admin, tab, path):
+    watch = visit(path)
+    photograph(admin, f"page-{file_name(path)}", full=True)
+    assert watch.faults == []
+    content = admin.request.get(admin.url).text()
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            copy = tab(color_scheme=scheme)
+            resize(copy, width)
+            copy.set_content(content)
+            assert barriers(copy) == [], (width, scheme)
+            assert overhang(copy) <= 0, f"the page scrolls sideways at {width}"
+            copy.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "migrations",
+        "dags/orders_held",
+        f"batches/orders_held/{HELD}",
+        "quarantine/orders",
+        message(0),
+        f"rows/orders?{ROW}",
+        "formats?source=canal&target=maxwell",
+    ],
+)
+def test_the_keyboard_comes_to_every_control_and_shows_where_it_is(visit, admin, path, width):
+    resize(admin, width)
+    visit(path)
+    controls, reached, blind = tabbed(admin)
+    assert reached == controls, "in the order of the page"
+    assert blind == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_form_can_be_used_by_keyboard(visit, admin, width):
+    resize(admin, width)
+    visit("dags/orders_held")
+    button = admin.get_by_role("button", name="Open the form, filled in").first
+    button.focus()
+    admin.keyboard.press("Enter")
+    dialog = admin.get_by_role("dialog", name="Start a run of orders_held")
+    expect(dialog).to_be_visible()
+    expect(dialog.get_by_label("Drop the held batch")).to_be_checked()
+    assert barriers(admin) == []
+    assert overhang(admin) <= 0
+    photograph(admin, "form")
+    admin.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(button).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "dags/names_hostile",
+        f"batches/names_hostile/{HELD}",
+        "quarantine/orders",
+        message(4),
+        f"rows/orders?{ROW}",
+        f"rows/orders?{urlencode({'table': HOSTILE, 'key': HOSTILE})}",
+    ],
+)
+def test_hostile_names_and_values_are_text(visit, admin, path):
+    watch = visit(path)
+    expect(admin.get_by_text("<script>alert").first).to_be_visible()
+    assert watch.faults == []
+    assert admin.locator("[href^='javascript' i], [src^='javascript' i]").count() == 0
+
+
+def test_names_that_look_like_addresses_or_turn_text_around_are_text(visit, admin):
+    watch = visit("quarantine/orders?kind=shape&batch=b-1")
+    row = admin.get_by_role("row").filter(has_text="javascript:")
+    link = row.get_by_role("link").filter(has_text="javascript:")
+    assert "unicode-bidi: isolate" in link.evaluate(
+        "(one) => `unicode-bidi: ${getComputedStyle(one).unicodeBidi}`"
+    ), "marks in a name turn nothing around that stands beside it"
+    link.click()
+    expect(admin.get_by_role("heading", name="Refused messages of orders")).to_be_visible()
+    expect(admin.get_by_role("row")).to_have_count(2)
+    visit(message(5))
+    # In a message such marks are shown as what they are.
+    expect(admin.get_by_text("\\u202e\\u2066gnp.exe").first).to_be_visible()
+    assert watch.faults == []
