@@ -224,7 +224,7 @@ def test_a_row_tells_its_history(seen, ours):
     expect(ours.get_by_role("heading", name="The changes of a row")).to_be_visible()
     ours.get_by_label("Table").fill("shop.orders")
     ours.get_by_label("Key").fill(key)
-    ours.get_by_role("button", name="Show its changes").click()
+    ours.get_by_role("button", name="Show the row and its changes").click()
     expect(ours.get_by_role("heading", name=f"shop.orders {key}")).to_be_visible()
     expect(ours.get_by_role("heading", name=re.compile("^insert"))).to_be_visible()
     expect(ours.locator("mark").first).to_be_visible()

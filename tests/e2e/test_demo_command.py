@@ -190,7 +190,9 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     ended = {name: event for name, kind, event in came if kind == "COMPLETE"}
     stages = [f"{n}.{s}" for n in ("shop", "recorded_canal") for s in STAGES]
     assert ended.keys() >= {"shop", "recorded_canal", *stages}
-    assert {name for name, kind, _ in came if kind == "START"} == ended.keys()
+    begun = {name for name, kind, _ in came if kind == "START"}
+    assert begun - ended.keys() == {"recorded_reviewed", "recorded_reviewed.validate"}, "asks"
+    assert ended.keys() <= begun
     assert {kind for _, kind, _ in came} == {"START", "COMPLETE"}
     source = ("file", str(PROJECT / "samples/shop"))
     for stage in ("snapshot", "merge", "validate", "publish"):
