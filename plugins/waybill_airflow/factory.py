@@ -139,17 +139,7 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
         doc_md="Safe while batches run: a table that is being written is left for the next time.",
         retry_delay=timedelta(minutes=10),
     ) as dag:
-        StageOperator(
-            task_id="upkeep",
-            stage="upkeep",
-            migration=str(file.absolute()),
-            batch="upkeep",
-            mode="incremental",
-            until=STAGES[-1],
-            until_time="",
-            drop_held="",
-            name=f"waybill {spec.name} upkeep",
-        )
+        _of_no_batch("upkeep", spec, file)
     return dag
 
 
@@ -166,18 +156,23 @@ def build_verify(spec: Migration, file: Path) -> DAG | None:
         doc_md="Only reads the database. Fails if anything differs, and names the tables.",
         retry_delay=timedelta(minutes=10),
     ) as dag:
-        StageOperator(
-            task_id="verify",
-            stage="verify",
-            migration=str(file.absolute()),
-            batch="verify",
-            mode="incremental",
-            until=STAGES[-1],
-            until_time="",
-            drop_held="",
-            name=f"waybill {spec.name} verify",
-        )
+        _of_no_batch("verify", spec, file)
     return dag
+
+
+def _of_no_batch(stage: str, spec: Migration, file: Path) -> StageOperator:
+    """The task of a DAG that has no form, because its stage belongs to no batch."""
+    return StageOperator(
+        task_id=stage,
+        stage=stage,
+        migration=str(file.absolute()),
+        batch=stage,
+        mode="incremental",
+        until=STAGES[-1],
+        until_time="",
+        drop_held="",
+        name=f"waybill {spec.name} {stage}",
+    )
 
 
 def build_watch(spec: Migration, file: Path) -> DAG | None:

@@ -14,13 +14,14 @@ import msgspec
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
 from waybill.errors import Refusal
+from waybill.mapping.rules import names_of
 from waybill.row_times.typed import fault_of
 from waybill.suggestions import did_you_mean
 from waybill.types import TIMES, parse_type
 from waybill.values.declared import check_for
 
 if TYPE_CHECKING:
-    from waybill.records import Change, TableSchema
+    from waybill.records import Change
     from waybill.spec.migration import Migration, Table
     from waybill.types import LogicalType
 
@@ -58,14 +59,9 @@ class Sampled(NamedTuple):
         for change in (*self.changes, *self.plain):
             schema = change.schema
             if schema.table:
-                names = (schema.qualified_name, ".".join(filter(None, _short(schema))))
-                table = found.setdefault(schema.qualified_name, Seen(names))
+                table = found.setdefault(schema.qualified_name, Seen(names_of(schema)))
                 table.columns.update(schema.names)
         return found
-
-
-def _short(schema: TableSchema) -> tuple[str | None, str | None]:
-    return schema.database, schema.table
 
 
 def check_tables(spec: Migration, sampled: Sampled) -> Iterator[Finding]:

@@ -106,15 +106,14 @@ class ChangeMapper:
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
         """A DDL statement of a table with its new names; None where there is none."""
-        if mapped.schema is mapped.source and mapped.columns_stay:
+        if mapped.told_as_it_was:
             return text
         return mapped_statement(text or "", mapped, self.of)
 
     def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""
         made = msgspec.structs.replace(change, schema=mapped.schema)
-        stays = mapped.schema is mapped.source and mapped.columns_stay
-        if change.extra is not None and (moved_in_or_out or not stays):
+        if change.extra is not None and (moved_in_or_out or not mapped.told_as_it_was):
             operation = change.operation if moved_in_or_out else None
             made.extra = carried_with(change.extra, mapped.schema, operation)
         if change.operation == "ddl":

@@ -120,7 +120,12 @@ class MappedTable:
     @property
     def same(self) -> bool:
         """Whether no change of it becomes another one."""
-        return self.schema is self.source and self.columns_stay and self.holds is None
+        return self.told_as_it_was and self.holds is None
+
+    @property
+    def told_as_it_was(self) -> bool:
+        """Whether what is taken of it keeps its names and its columns."""
+        return self.schema is self.source and self.columns_stay
 
     def called(self, name: str) -> str | None:
         """What a column is called now, None where it is gone or its values are masked.
