@@ -168,6 +168,7 @@ def _of_no_batch(stage: str, spec: Migration, file: Path) -> StageOperator:
         migration=str(file.absolute()),
         batch=stage,
         mode="incremental",
+        tables="",
         until=STAGES[-1],
         until_time="",
         drop_held="",

@@ -75,6 +75,7 @@ class StageOperator(SparkSubmitOperator):
         migration: path of the migration's file.
         batch: id of the batch (templated).
         mode: what the snapshot reads (templated).
+        tables: which tables mode `reload` takes, with commas between (templated).
         until: the last stage that the run wants; later ones are skipped (templated).
         until_time: up to when topics are read, in ISO 8601; empty for all there is (templated).
         drop_held: not empty to drop what a failed gate holds (templated).
@@ -85,6 +86,7 @@ class StageOperator(SparkSubmitOperator):
         "migration",
         "batch",
         "mode",
+        "tables",
         "until",
         "until_time",
         "drop_held",
@@ -100,6 +102,7 @@ class StageOperator(SparkSubmitOperator):
         migration: str,
         batch: str = "{{ params.batch or batch_of(dag_run) }}",
         mode: str = "{{ params.mode }}",
+        tables: str = "{{ params.tables or '' }}",
         until: str = "{{ params.until }}",
         until_time: str = "{{ params.until_time or '' }}",
         drop_held: str = "{{ 'yes' if params.drop_held else '' }}",
@@ -116,6 +119,7 @@ class StageOperator(SparkSubmitOperator):
         self.migration = migration
         self.batch = batch
         self.mode = mode
+        self.tables = tables
         self.until = until
         self.until_time = until_time
         self.drop_held = drop_held
@@ -204,6 +208,8 @@ class StageOperator(SparkSubmitOperator):
             "mode": self.mode,
             "connections": connections,
         }
+        if self.tables:
+            order["tables"] = self.tables
         if self.until_time:
             order["until_time"] = self.until_time
         if self.drop_held:
@@ -243,6 +249,7 @@ class StageOperator(SparkSubmitOperator):
     def _prepare(self, folder: Path, result: Path, spec: Migration) -> None:
         """Make up what depends on the worker: settings, the library, the place of the result."""
         more = ["--until-time", self.until_time] if self.until_time else []
+        more += ["--tables", self.tables] if self.tables else []
         more += ["--drop-held"] if self.drop_held else []
         more += ["--decision", json.dumps(self.decision)] if self.decision is not None else []
         arguments = [*(self.application_args or []), *more]

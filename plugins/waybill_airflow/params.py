@@ -17,6 +17,7 @@ MODES = {
     "incremental": "What is new since the last batch",
     "full": "The whole source again, from its beginning",
     "replay": "Nothing new: what was refused, once more",
+    "reload": "Nothing new: some tables once more, from the archive",
 }
 """How the snapshot reads the source."""
 
@@ -56,6 +57,13 @@ def trigger_form() -> dict[str, Param]:
             enum=list(MODES),
             values_display=MODES,
             description_md="What the snapshot reads.",
+        ),
+        "tables": Param(
+            None,
+            type=["null", "string"],
+            title="Tables",
+            description_md="With the mode that takes some tables once more: their names in the "
+            "lake or patterns, with commas between, e.g. `shop.orders, shop.item_*`.",
         ),
         "until": Param(
             STAGES[-1],

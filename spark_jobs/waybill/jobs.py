@@ -44,7 +44,7 @@ STAGE_FUNCTIONS = {
 }
 """Where `run_<stage>` is, in the order of the data."""
 
-MODES = ("incremental", "full", "replay")
+MODES = ("incremental", "full", "replay", "reload")
 """See `waybill.stage_context.Options`."""
 
 UPKEEP, VERIFY = "upkeep", "verify"
@@ -85,6 +85,7 @@ def run_stage(
     if stage not in STAGE_FUNCTIONS:
         raise ConfigurationError(unknown("stage", stage, STAGE_FUNCTIONS), code=Code.OPTION)
     check_batch(batch)
+    check_tables_named(options or Options())
     migration = loaded(spec).for_stage(stage)
     if options is not None and options.until_time is not None:
         migration = migration.ending(options.until_time)
@@ -170,6 +171,7 @@ def run_migration(
     batch: str | None = None,
     spark: SparkSession | None = None,
     mode: str = "incremental",
+    tables: Sequence[str] = (),
     drop_held: bool = False,
     until_time: datetime | None = None,
     on_stage: Callable[[StageReport], None] | None = None,
@@ -182,8 +184,9 @@ def run_migration(
         batch: id of the batch; a new one where left out (`new_batch_id`).
         spark: a session to use, which is left running; without one the session that is running,
             or one of our own, which is ended.
-        mode: `incremental`, `full` to read the source from its beginning, or `replay` to take what
-            was refused once more.
+        mode: `incremental`, `full` to read the source from its beginning, `replay` to take what
+            was refused once more, or `reload` to take some tables once more.
+        tables: names or patterns of those tables.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
         until_time: read topics up to this time at most.
         on_stage: is given each stage's account as soon as it is there, also that of a gate that
@@ -201,7 +204,8 @@ def run_migration(
     check_batch(waybill.batch)
     if until_time is not None:
         migration.ending(until_time)
-    options = Options(mode=mode, drop_held=drop_held, until_time=until_time)
+    options = Options(mode, drop_held, until_time, tables=tuple(tables))
+    check_tables_named(options)
     with _session(spark, migration) as session:
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
             try:
@@ -361,6 +365,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", required=True, help="id of the batch")
     parser.add_argument("--mode", default="incremental", choices=MODES)
     parser.add_argument(
+        "--tables", default="", help="with mode reload: names or patterns, with commas between"
+    )
+    parser.add_argument(
         "--drop-held",
         action="store_true",
         help="drop the batch that failed the gate, and merge it again",
@@ -376,7 +383,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", type=Path, help="file for the result as JSON")
     given = parser.parse_args(argv)
     log_to_stderr()
-    options = Options(given.mode, given.drop_held, given.until_time, given.decision)
+    options = Options(
+        given.mode, given.drop_held, given.until_time, given.decision, tables_in(given.tables)
+    )
     try:
         result = result_of(stage, given.migration, given.batch, options)
     except BaseException as error:
@@ -384,6 +393,27 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         raise
     _write(given.result, result)
     return int(result["error"]["exit_code"]) if "error" in result else 0
+
+
+def tables_in(text: str) -> tuple[str, ...]:
+    """Names or patterns of tables in a text, with commas between."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def check_tables_named(options: Options) -> None:
+    """See that tables are named where some are reloaded, and only there.
+
+    Raises:
+        ConfigurationError: they are not.
+    """
+    if (options.mode == "reload") == bool(options.tables):
+        return
+    message = (
+        "mode reload takes some tables once more: name them, e.g. --reload shop.orders"
+        if options.mode == "reload"
+        else f"tables are named, and mode {options.mode} takes all: use mode reload"
+    )
+    raise ConfigurationError(message, code=Code.OPTION)
 
 
 def _asked(text: str) -> Asked:

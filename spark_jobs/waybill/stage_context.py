@@ -25,7 +25,8 @@ class Options:
     Attributes:
         mode: `incremental` goes on where the cursor stands; with `full` the snapshot reads the
             source again from its beginning; `replay` reads nothing new and takes what was refused
-            once more.
+            once more; `reload` reads nothing new and takes some tables once more, from the archive
+            and from dumps that are new under `full`.
         drop_held: whether a merge drops the branches that a failed gate left, instead of waiting;
             what was refused since the gate last let something through is decoded again for it.
         until_time: take no message from the first one on that is as new as this; where the
@@ -37,6 +38,13 @@ class Options:
     drop_held: bool = False
     until_time: datetime | None = None
     decision: Asked | None = None
+    tables: tuple[str, ...] = ()
+    """Names or patterns of the tables that `reload` takes, as the lake has them."""
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the snapshot looks for messages."""
+        return self.mode not in ("replay", "reload")
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,6 +234,7 @@ def gate(migrations, fake_stages, monkeypatch, tmp_path):
         migration=str(file),
         batch="b-1",
         mode="incremental",
+        tables="",
         until="publish",
         until_time="",
         drop_held="",

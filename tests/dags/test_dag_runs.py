@@ -50,7 +50,8 @@ def test_every_stage_gets_the_batch_of_the_run_and_returns_its_report(run, fake_
 def test_what_the_form_says_reaches_the_stages(run, fake_stages):
     _, states, values = run(
         batch="by-hand.1",
-        mode="full",
+        mode="reload",
+        tables="shop.orders",
         until="merge",
         until_time="2026-11-20T06:00:00+01:00",
         drop_held=True,
@@ -62,7 +63,8 @@ def test_what_the_form_says_reaches_the_stages(run, fake_stages):
     calls = fake_stages()
     assert [stage for stage, _ in calls] == list(STAGES[:3])
     assert {given["--batch"] for _, given in calls} == {"by-hand.1"}
-    assert {given["--mode"] for _, given in calls} == {"full"}
+    assert {given["--mode"] for _, given in calls} == {"reload"}
+    assert {given["--tables"] for _, given in calls} == {"shop.orders"}
     assert {given["--until-time"] for _, given in calls} == {"2026-11-20T06:00:00+01:00"}
     assert {given["--drop-held"] for _, given in calls} == {"yes"}
     assert not values.get(("validate", "_link_GateReportLink"))

@@ -40,7 +40,7 @@ def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> St
         batch="b-1",
         mode="full",
         until=until,
-        **{"until_time": "", "drop_held": "", **more},
+        **{"tables": "", "until_time": "", "drop_held": "", **more},
     )
 
 
@@ -59,6 +59,12 @@ def test_a_time_to_read_up_to_is_handed_on(migrations, fake_stages):
     stage(migrations("shop"), "snapshot", until_time="2026-11-20T06:00:00+00:00").execute({})
     ((_name, given),) = fake_stages()
     assert given["--until-time"] == "2026-11-20T06:00:00+00:00"
+
+
+def test_the_tables_of_a_reload_are_handed_on(migrations, fake_stages):
+    stage(migrations("shop"), "convert", tables="shop.a, shop.b*").execute({})
+    ((_name, given),) = fake_stages()
+    assert given["--tables"] == "shop.a, shop.b*"
 
 
 def log_lines(capsys) -> list[str]:

@@ -9,6 +9,7 @@ import typer
 from waybill.cli import begin_commands, file_commands, lake_commands, server_commands
 from waybill.cli.arguments import AsJson, Specification
 from waybill.cli.group import Commands
+from waybill.errors import ConfigurationError
 
 HELP = """
 Moves change-data-capture topics between the envelopes of replication tools.
@@ -69,6 +70,14 @@ def run(
     full: Annotated[
         bool, typer.Option("--full", help="Read the source again from its beginning.")
     ] = False,
+    reload: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Read nothing new: take this table, or those of a pattern, once more from the "
+            "archive. May be given several times.",
+        ),
+    ] = None,
     drop_held: Annotated[
         bool,
         typer.Option(
@@ -90,8 +99,11 @@ def run(
     """
     from waybill.cli.run import Ways, run_command
 
-    mode = "full" if full else "incremental"
-    run_command(migration, until, batch, Ways(mode, drop_held, until_time), json)
+    if full and reload:
+        raise ConfigurationError("--full takes all tables, and --reload some: leave one out")
+    mode = "full" if full else "reload" if reload else "incremental"
+    ways = Ways(mode, drop_held, until_time, tuple(reload or ()))
+    run_command(migration, until, batch, ways, json)
 
 
 @app.command()

@@ -23,11 +23,13 @@ class Ways(NamedTuple):
         mode: see `waybill.stage_context.Options`.
         drop_held: drop what a failed gate holds.
         until_time: read topics up to this time at most, as people write it.
+        tables: which tables mode `reload` takes.
     """
 
     mode: str = "incremental"
     drop_held: bool = False
     until_time: str | None = None
+    tables: tuple[str, ...] = ()
 
 
 def run_command(
@@ -50,6 +52,7 @@ def run_command(
                 until=until,
                 batch=waybill.batch,
                 mode=ways.mode,
+                tables=ways.tables,
                 drop_held=ways.drop_held,
                 until_time=end,
                 on_stage=waybill.stages.append,

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.decoding import ChangeBatches
+from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.registry_schemas import RegistrySchemas
@@ -51,6 +52,7 @@ COUNTED = columns_of(CHANGES, "outcome", "reason_kind", "operation", "database",
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
+RELOADED = "rows of tables that are loaded again"
 NAMES = "source_names"
 """The detail that tells the source's names of tables by those that the lake has."""
 SHOWN_TABLES = 200
@@ -94,11 +96,13 @@ class Decoding:
                 decode = messages.through(self._decode(tally))
                 self.branch.append_made(messages.handed, decode, CHANGES)
             self._count_tasks(tally, report)
+        if self.context.options.mode == "reload":
+            self._reload(after, report)
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)
         self._check_names(report)
-        if report.rows_in or replayed:
+        if report.rows_in or replayed or RELOADED in report.extra_in:
             self._count_rows(report)
         self.schemas.keep()
         if self.reading.envelope.pairs:
@@ -212,6 +216,33 @@ class Decoding:
             frame.unpersist()
         return True
 
+    def _reload(self, upto: int | None, report: StageReport) -> None:
+        """Decode the archive once more, and keep the rows of the tables that are asked for.
+
+        Args:
+            upto: snapshot of the archive up to which everything was decoded before.
+            report: gets the counts.
+        """
+        tables = self.context.options.tables
+        if upto is None:
+            return
+        lake = self.context.lake
+        archive = lake.log("archive")
+        self.context.progress("convert: the archive is decoded again for %s", ", ".join(tables))
+        # A full run brings a message again: one of them is taken, and if they differ, the last.
+        every = newest_rows(lake.read(archive, upto), MESSAGE_PLACE, lake.commits(archive))
+        tally = Tally(self.context.spark.sparkContext)
+        decode = self._decode(tally)
+
+        def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            kept = KeptTables(tables)
+            yield from kept.of(decode(batches))
+            counts.add_of_task(kept=kept.rows)
+
+        counts = Tally(self.context.spark.sparkContext)
+        self.branch.append_made(every.select(*MESSAGE.names), chosen, CHANGES)
+        add(report.extra_in, RELOADED, counts.totals["kept"])
+
     def _count_tasks(self, tally: Tally, report: StageReport) -> None:
         counts = tally.totals
         messages = counts["messages"]
@@ -280,7 +311,7 @@ class Decoding:
         if carried:
             report.extra_in[CARRIED] = carried
             report.waiting += carried
-        if report.rows_in == 0 and REPLAYED not in report.extra_in:
+        if report.rows_in == 0 and not {REPLAYED, RELOADED}.intersection(report.extra_in):
             return
         with_joined = here.unionByName(self._joined_before(here, report.batch))
         settled = self._settled(with_joined).persist()

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from waybill.connections import variable_of
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
-from waybill.jobs import MODES, UPKEEP, VERIFY, described, result_of
+from waybill.jobs import MODES, UPKEEP, VERIFY, described, result_of, tables_in
 from waybill.lake.decisions import DECISIONS, Asked
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
@@ -94,6 +94,8 @@ class Order(BaseModel):
     """Path of the migration's file, as the driver sees it."""
     batch: str
     mode: Annotated[str, _one_of(MODES)] = MODES[0]
+    tables: str = ""
+    """Which tables mode `reload` takes, with commas between."""
     drop_held: bool = False
     until_time: Annotated[datetime | None, AfterValidator(_in_utc)] = None
     decision: Decided | None = None
@@ -181,7 +183,10 @@ class Work:
                 with running.heard():
                     self.spark.sparkContext.setJobGroup(running.group, running.label, True)
                     decision = None if order.decision is None else order.decision.asked()
-                    options = Options(order.mode, order.drop_held, order.until_time, decision)
+                    tables = tables_in(order.tables)
+                    options = Options(
+                        order.mode, order.drop_held, order.until_time, decision, tables
+                    )
                     result = result_of(order.stage, spec, order.batch, options)
         except SpecificationError as error:
             _log.error("%s: %s", order.stage, error)

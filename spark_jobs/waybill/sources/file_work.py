@@ -50,7 +50,7 @@ class FileWork:
         self._afresh = context.options.mode == "full"
         self._cursor = read_cursor(commit.cursor for commit in commits)
         self._asked: int | None = None
-        if context.options.mode == "replay":
+        if not context.options.reads_source:
             known = self._cursor
             self._plan = Plan(
                 known.base or "", [], len(known.files), {}, known.next_number, topic=known.topic

@@ -12,6 +12,7 @@ from waybill.lake import LOG_PROPERTIES
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import ARCHIVE
+from waybill.mapping.rules import fits
 from waybill.report import BEGAN, StageReport
 from waybill.sources.dumps import Known, plan_dumps, read_dumps, with_digests
 from waybill.spark_tasks.counters import Tally
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Commit, Lake
     from waybill.sources.dumps import DumpTask
     from waybill.sources.tasks import FileCounts
-    from waybill.spec.migration import Migration
+    from waybill.spec.migration import Dump, Migration
     from waybill.stage_context import StageContext
 
 STAGE = "snapshot"
@@ -70,7 +71,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     loaded = _loaded(lake, archive)
     dumps: list[DumpTask] = []
     if context.options.mode != "replay":
-        dumps, loaded = plan_dumps(spec.full, loaded)
+        dumps, loaded = plan_dumps(_dumps(spec, context), loaded)
     context.progress("snapshot: %s", work.announced)
     report = StageReport(STAGE, batch, file=context.spec.digest)
     sizes = RowSizes(context.spark.sparkContext)
@@ -122,6 +123,15 @@ def _commits(context: StageContext, archive: str, kind: str) -> Iterator[Commit]
         for commit in stamped
         if commit.stage == STAGE and commit.cursor.get(SOURCE, "files") == kind
     )
+
+
+def _dumps(spec: Migration, context: StageContext) -> dict[str, Dump]:
+    """The dumps that the batch looks at; of a reload those of its tables."""
+    if context.options.mode != "reload":
+        return spec.full
+    return {
+        table: dump for table, dump in spec.full.items() if fits((table,), context.options.tables)
+    }
 
 
 def _loaded(lake: Lake, archive: str) -> Known:

@@ -69,7 +69,7 @@ class KafkaWork:
         if last is not None:
             self._before = read_positions(commit.cursor for commit in chain([last], history))
             self._bytes_each = last.report["details"].get("bytes_each", 0.0)
-        if context.options.mode != "replay":
+        if context.options.reads_source:
             self._properties = named_properties(source.connection)
             self._cluster = Cluster(self._properties)
             self._cluster.reach()

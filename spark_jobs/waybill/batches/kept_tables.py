@@ -1,0 +1,57 @@
+"""Rows of `changes` of some tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from waybill.mapping.rules import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_TAKEN = ("ok", "refused", "waiting", "schema")
+_NAMES = ("database", "schema", "table")
+
+
+class KeptTables:
+    """Keeps the rows of tables, and what tells their schemas; leaves out all others.
+
+    Args:
+        tables: names or patterns of the tables.
+
+    Attributes:
+        rows: how many were kept, without those that tell schemas.
+    """
+
+    def __init__(self, tables: tuple[str, ...]) -> None:
+        self._tables = tables
+        self._known: dict[tuple[str | None, ...], bool] = {}
+        self.rows = 0
+
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What is kept of some batches."""
+        for batch in batches:
+            columns = [batch.column(name).to_pylist() for name in _NAMES]
+            outcomes = batch.column("outcome").to_pylist()
+            kept = [
+                outcome in _TAKEN and self._is_one(names)
+                for outcome, names in zip(outcomes, zip(*columns, strict=True), strict=True)
+            ]
+            told = np.array(kept, np.bool_)
+            self.rows += sum(o != "schema" for o, k in zip(outcomes, kept, strict=True) if k)
+            found = batch.filter(pa.array(told))
+            if found.num_rows:
+                yield found
+
+    def _is_one(self, names: tuple[str | None, ...]) -> bool:
+        found = self._known.get(names)
+        if found is None:
+            database, _, table = names
+            whole = ".".join(part for part in names if part)
+            short = ".".join(part for part in (database, table) if part)
+            found = bool(table) and fits((whole, short), self._tables)
+            self._known[names] = found
+        return found
