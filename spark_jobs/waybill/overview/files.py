@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waybill.overview.schema import BatchAccount, Index, SourceLook, decoded, outlined
-from waybill.storage.file_store import file_name, open_store
+from waybill.storage.file_store import LocalStore, file_name, open_store
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
@@ -20,6 +20,10 @@ INDEX, SOURCE = "_index.json", "_source.json"
 
 FILES = "_files"
 """The folder of the texts of the migration's file, by digest; no batch can have this name."""
+
+
+Stamp = tuple[tuple[int, ...], tuple[int, ...]]
+"""See `outline_stamp`."""
 
 
 def reports(spec: Migration) -> str:
@@ -41,6 +45,17 @@ def read_outline(spec: Migration, newest: int) -> Index | None:
     """The index with its newest batches only, and without its tables; see `read_index`."""
     content = open_store(reports(spec)).read(INDEX)
     return None if content is None else outlined(content, newest)
+
+
+def outline_stamp(spec: Migration) -> Stamp | None:
+    """Which files `read_outline` and `read_source` would read now; None where no disk has them.
+
+    Files are written beside their names and renamed, so another content is another file.
+    """
+    store = open_store(reports(spec))
+    if not isinstance(store, LocalStore):
+        return None
+    return store.stamp(INDEX), store.stamp(SOURCE)
 
 
 def read_account(spec: Migration, batch: str) -> BatchAccount | None:

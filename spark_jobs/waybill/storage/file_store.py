@@ -101,6 +101,14 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
+    def stamp(self, name: str) -> tuple[int, ...]:
+        """Changes with the file; empty where there is none, or none that can be seen."""
+        try:
+            found = (self._folder / name).stat()
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def names(self) -> list[str]:
         """Files only, no folders."""
         if not self._folder.is_dir():

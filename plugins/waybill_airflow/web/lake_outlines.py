@@ -1,0 +1,95 @@
+"""What the lake of each migration says of it in short, for the page of all migrations.
+
+Hundreds of lakes take a second to ask, and what they say takes half a million objects to hold, which
+Python's collector walks through again and again. So nothing is read twice that is the same.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from waybill.errors import WaybillError
+from waybill.overview.files import outline_stamp, read_outline, read_source
+from waybill.storage.objects.places import is_object_url
+from waybill_airflow.lake_access import in_lake_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from waybill.overview.files import Stamp
+    from waybill.overview.schema import Index, SourceLook
+    from waybill.spec.migration import Migration
+
+POINTS = 30
+"""So many batches of a migration are read."""
+
+AT_ONCE = 16
+"""Lakes that are read at a time: those in object storage answer after a while."""
+
+FRESH = 10.0
+"""For so many seconds what a lake in object storage said is shown again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a lake says: its index, what its source held, and why they cannot be read, if so."""
+
+    index: Index | None = None
+    source: SourceLook | None = None
+    problem: str = ""
+
+
+_away: dict[str, tuple[float, Outline]] = {}
+"""What lakes in object storage said, by the folder of the reports, and until when that is fresh."""
+
+_here: dict[str, tuple[Stamp, Outline]] = {}
+"""What lakes on a disk said, by the folder, and which files they said it with."""
+
+
+def outlines(specs: Sequence[Migration]) -> dict[str, Outline]:
+    """What each migration's lake says; files on a disk are read faster one after the other."""
+    now = monotonic()
+    for folder in [folder for folder, (until, _) in list(_away.items()) if until <= now]:
+        _away.pop(folder, None)
+    away = [spec for spec in specs if is_object_url(spec.lake.warehouse)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = pool.map(_lately, away)
+        found = {s.name: _newest(s) for s in specs if not is_object_url(s.lake.warehouse)}
+        return found | dict(zip((spec.name for spec in away), asked, strict=True))
+
+
+def _lately(spec: Migration) -> Outline:
+    """What a lake in object storage says, or has said a few seconds ago."""
+    found = _away.get(spec.reports)
+    if found is not None:
+        return found[1]
+    outline = _read(spec)
+    _away[spec.reports] = (monotonic() + FRESH, outline)
+    return outline
+
+
+def _newest(spec: Migration) -> Outline:
+    """What a lake on a disk says now."""
+    # Asked before the files are read: a stage that writes meanwhile makes the stamp an old one.
+    stamp = outline_stamp(spec)
+    found = _here.get(spec.reports)
+    if found is not None and found[0] == stamp:
+        return found[1]
+    outline = _read(spec)
+    if stamp is None or outline.problem:
+        _here.pop(spec.reports, None)
+    else:
+        _here[spec.reports] = (stamp, outline)
+    return outline
+
+
+def _read(spec: Migration) -> Outline:
+    try:
+        return Outline(
+            *in_lake_of(spec, lambda spec: (read_outline(spec, POINTS), read_source(spec)))
+        )
+    except WaybillError as error:
+        return Outline(problem=str(error))

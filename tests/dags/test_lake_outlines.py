@@ -1,0 +1,84 @@
+"""The list of migrations reads again what has changed, and asks object storage once in a while."""
+
+from __future__ import annotations
+
+import pytest
+
+from waybill.overview.files import INDEX, SOURCE
+from waybill.spec.migration import Migration
+from waybill.storage.file_store import open_store
+from waybill_airflow.web import lake_outlines
+from waybill_airflow.web.lake_outlines import Outline, outlines
+
+pytestmark = pytest.mark.airflow
+
+
+def spec(name: str, warehouse: str) -> Migration:
+    source = {"files": {"path": "in"}, "envelope": "canal"}
+    return Migration.model_validate(
+        {"name": name, "source": source, "lake": {"warehouse": warehouse}}
+    )
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    names: list[str] = []
+
+    def read(spec: Migration) -> Outline:
+        names.append(spec.name)
+        return Outline(object(), object())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lake_outlines, "_read", read)
+    monkeypatch.setattr(lake_outlines, "_away", {})
+    monkeypatch.setattr(lake_outlines, "_here", {})
+    return names
+
+
+def test_what_a_lake_away_said_is_shown_again_for_some_seconds(asked, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(lake_outlines, "monotonic", lambda: clock[0])
+    away = [spec("away", "s3://lakes/w")]
+    first = outlines(away)
+    clock[0] += lake_outlines.FRESH - 1
+    assert outlines(away) == first
+    assert asked == ["away"]
+    clock[0] += 2
+    assert outlines(away) != first
+    assert asked == ["away", "away"]
+
+
+def test_two_migrations_of_one_bucket_are_two(asked):
+    found = outlines([spec("a", "s3://lakes/w"), spec("b", "s3://lakes/w")])
+    assert found["a"] != found["b"]
+
+
+@pytest.mark.parametrize("name", [INDEX, SOURCE])
+def test_a_lake_on_a_disk_is_read_again_when_a_stage_has_written(asked, tmp_path, name):
+    here = spec("here", str(tmp_path))
+    store = open_store(here.reports)
+    found = [outlines([here])["here"], outlines([here])["here"]]
+    for _ in range(2):
+        # The same bytes, so that neither their number nor, on a quick disk, the time differs.
+        with store.write(name) as stream:
+            stream.write(b"{}")
+        found += [outlines([here])["here"], outlines([here])["here"]]
+    assert [one is other for one, other in zip(found, found[1:], strict=False)] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
+    store.remove(name)
+    assert outlines([here])["here"] is not found[-1]
+
+
+def test_a_lake_that_could_not_be_read_is_asked_again(tmp_path, monkeypatch):
+    here = spec("here", str(tmp_path))
+    told = [Outline(problem="closed"), Outline()]
+    monkeypatch.setattr(lake_outlines, "_here", {})
+    monkeypatch.setattr(lake_outlines, "_read", lambda _spec: told.pop(0))
+    assert outlines([here])["here"].problem == "closed"
+    assert outlines([here])["here"] == Outline()
+    assert outlines([here])["here"] == Outline()
+    assert not told
