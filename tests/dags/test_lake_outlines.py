@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from waybill.overview.files import INDEX, SOURCE
@@ -62,7 +64,7 @@ def test_a_lake_on_a_disk_is_read_again_when_a_stage_has_written(asked, tmp_path
         with store.write(name) as stream:
             stream.write(b"{}")
         found += [outlines([here])["here"], outlines([here])["here"]]
-    assert [one is other for one, other in zip(found, found[1:], strict=False)] == [
+    assert [one is other for one, other in pairwise(found)] == [
         True,
         False,
         True,

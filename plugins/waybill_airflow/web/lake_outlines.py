@@ -1,7 +1,7 @@
 """What the lake of each migration says of it in short, for the page of all migrations.
 
-Hundreds of lakes take a second to ask, and what they say takes half a million objects to hold, which
-Python's collector walks through again and again. So nothing is read twice that is the same.
+Hundreds of lakes take a second to ask, and what they say takes thousands of objects to hold, which
+make Python's collector walk through all that there are. So nothing is read twice that is the same.
 """
 
 from __future__ import annotations

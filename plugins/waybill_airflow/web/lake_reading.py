@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from waybill.errors import ConfigurationError, UnavailableError
+from waybill.lake.file_memory import FileMemory
 from waybill.lake.without_spark import opened
 from waybill_airflow.lake_access import in_lake_of
 
@@ -22,6 +23,9 @@ LONGEST = 10.0
 
 AT_ONCE = 4
 """Reads at a time; what takes longer than its page waits goes on and keeps its place."""
+
+_memory = FileMemory()
+"""People look at one page after the other, of the same few lakes."""
 
 _readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="waybill-lake")
 
@@ -40,7 +44,7 @@ def read_lake(spec: Migration, read: Callable[[History], T], command: str) -> T:
     """
 
     def work() -> T:
-        with opened(spec) as lake:
+        with opened(spec, _memory) as lake:
             if lake is None:
                 message = (
                     f"only Spark can open the catalog of {spec.name}, and Airflow's web server has "

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
+    from waybill.lake.file_memory import FileMemory
     from waybill.lake.history import Chosen
     from waybill.lake.planned_files import Planned, Where
 
@@ -27,6 +28,9 @@ ROWS = 10_000
 FEW = 10_000
 """Rows that are looked through in Python."""
 
+COLUMN_BYTES = 1000
+"""What a remembered column takes beside its values, about."""
+
 Row = dict[str, Any]
 
 
@@ -35,6 +39,7 @@ def rows_of_files(
     opened: Callable[[str], Any],
     columns: Sequence[str],
     chosen: Chosen | None = None,
+    memory: FileMemory | None = None,
 ) -> Iterator[Row]:
     """Rows of files in no order; columns that a file does not have are None.
 
@@ -43,10 +48,11 @@ def rows_of_files(
         opened: opens a file, or says where it is on this machine.
         columns: those that are wanted.
         chosen: which rows; of a file that has none of them no other columns are read.
+        memory: what small files have said before.
     """
 
     def rows_of(file: Planned) -> Iterator[Row]:
-        return _rows(opened(file.path), file, columns, chosen)
+        return _rows(opened, file, columns, chosen, memory)
 
     small = [file for file in files if file.size <= SMALL]
     if len(small) > 1:
@@ -64,31 +70,93 @@ def rows_of_files(
 
 
 def _rows(
-    source: Any, planned: Planned, columns: Sequence[str], chosen: Chosen | None
+    opened: Callable[[str], Any],
+    planned: Planned,
+    columns: Sequence[str],
+    chosen: Chosen | None,
+    memory: FileMemory | None,
 ) -> Iterator[Row]:
-    # Not every look into the lake reads rows, and this takes long to import.
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(source, memory_map=isinstance(source, str)) as file:
+    with _File(opened, planned, memory) as file:
         asking = _Asking(file, planned, columns, chosen)
-        if planned.where.keys() - asking.there:
+        if planned.where.keys() - file.there:
             return
-        lacking = {name: None for name in columns if name not in asking.there}
-        for group in _groups(file, planned.where):
-            few = file.metadata.row_group(group).num_rows <= FEW
+        lacking = {name: None for name in columns if name not in file.there}
+        for group in file.groups(planned.where):
+            few = file.sizes[group] <= FEW
             for row in asking.of_few(group) if few else asking.of_many(group):
                 yield {**row, **lacking} if lacking else row
+
+
+class _File:
+    """A data file, which is opened when something is asked that is not remembered of it.
+
+    Attributes:
+        there: its columns.
+        sizes: how many rows each of its row groups has.
+    """
+
+    def __init__(
+        self, opened: Callable[[str], Any], planned: Planned, memory: FileMemory | None
+    ) -> None:
+        self._open, self._path = opened, planned.path
+        self._memory = memory if planned.size <= SMALL else None
+        self._file: ParquetFile | None = None
+        known = None if self._memory is None else self._memory.get((self._path,))
+        if known is None:
+            known = self._said()
+        self.there: frozenset[str] = known[0]
+        self.sizes: list[int] = known[1]
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def groups(self, where: Where) -> list[int]:
+        """The row groups that can hold such rows."""
+        return _groups(self._opened(), where) if len(self.sizes) > 1 else [*range(len(self.sizes))]
+
+    def read(self, group: int, names: Sequence[str]) -> pa.Table:
+        """Columns of a row group."""
+        few = self._memory is not None and self.sizes[group] <= FEW
+        key = (self._path, group, *names)
+        found: pa.Table | None = self._memory.get(key) if few and self._memory else None
+        if found is None:
+            found = self._opened().read_row_group(group, columns=[*names], use_threads=False)
+            if few and self._memory:
+                self._memory.keep(key, found, found.nbytes + COLUMN_BYTES * len(names))
+        return found
+
+    def _said(self) -> tuple[frozenset[str], list[int]]:
+        file = self._opened()
+        groups = range(file.metadata.num_row_groups)
+        there = frozenset(file.schema_arrow.names)
+        sizes = [file.metadata.row_group(i).num_rows for i in groups]
+        if self._memory is not None:
+            self._memory.keep((self._path,), (there, sizes), COLUMN_BYTES)
+        return there, sizes
+
+    def _opened(self) -> ParquetFile:
+        if self._file is None:
+            # Not every look into the lake reads rows, and this takes long to import.
+            from pyarrow.parquet import ParquetFile
+
+            source = self._open(self._path)
+            self._file = ParquetFile(source, memory_map=isinstance(source, str))
+        return self._file
 
 
 class _Asking:
     """One file, and what is asked of its rows."""
 
     def __init__(
-        self, file: ParquetFile, planned: Planned, columns: Sequence[str], chosen: Chosen | None
+        self, file: _File, planned: Planned, columns: Sequence[str], chosen: Chosen | None
     ) -> None:
         self.file, self.where, self.chosen = file, planned.where, chosen
         self.gone = sorted(planned.gone)
-        self.there = frozenset(file.schema_arrow.names)
+        self.there = file.there
         self.wanted = [name for name in columns if name in self.there]
 
     def of_few(self, group: int) -> Iterable[Row]:
@@ -126,13 +194,13 @@ class _Asking:
     def _read(self, group: int, columns: Sequence[str]) -> pa.Table:
         # Without any column nobody could tell how many rows there are.
         names = [name for name in dict.fromkeys(columns) if name in self.there] or [min(self.there)]
-        table = self.file.read_row_group(group, columns=names, use_threads=False)
+        table = self.file.read(group, names)
         return _without(table, self._gone_in(group)) if self.gone else table
 
     def _gone_in(self, group: int) -> list[int]:
         """Places of the deleted rows in a group."""
-        sizes = [self.file.metadata.row_group(i).num_rows for i in range(group + 1)]
-        first, end = sum(sizes[:-1]), sum(sizes)
+        first = sum(self.file.sizes[:group])
+        end = first + self.file.sizes[group]
         return [at - first for at in self.gone[bisect_left(self.gone, first) :] if at < end]
 
     def _told(self, table: pa.Table, columns: Sequence[str]) -> Iterator[Row]:
@@ -197,7 +265,7 @@ def _values(column: pa.Array[Any]) -> list[Any]:
 def _groups(file: ParquetFile, where: Where) -> list[int]:
     """The row groups that can hold such rows, by their statistics."""
     metadata = file.metadata
-    if metadata.num_row_groups == 1 or not where:
+    if not where:
         return list(range(metadata.num_row_groups))
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     places = [(names.index(column), values) for column, values in where.items() if column in names]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.errors import Code, LakeError, WaybillError
 from waybill.lake.avro_records import UnknownCodecError
 from waybill.lake.catalog_properties import catalog_properties
+from waybill.lake.file_memory import FileMemory
 from waybill.lake.history import Chosen, History, in_order
 from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.names import split
@@ -54,18 +55,30 @@ class LakeWithoutSpark(History):
         migration: its name.
         places: where the tables are.
         access: the key to the object storage that they are in, as PyIceberg takes it.
+        memory: what their files have said to others before.
     """
 
-    def __init__(self, migration: str, places: TablePlaces, access: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        migration: str,
+        places: TablePlaces,
+        access: Mapping[str, str],
+        memory: FileMemory | None = None,
+    ) -> None:
         super().__init__(migration)
+        self._memory = FileMemory() if memory is None else memory
         self._places = places
         self._access = access
         self._place = cache(lambda table: places.place(*split(table)))
         self._metadata = cache(self._loaded)
 
     @classmethod
-    def open(cls, spec: Migration) -> LakeWithoutSpark | None:
+    def open(cls, spec: Migration, memory: FileMemory | None = None) -> LakeWithoutSpark | None:
         """The lake of a migration; None where only Spark can open its catalog.
+
+        Args:
+            spec: the migration.
+            memory: what files of lakes have said before.
 
         Raises:
             ConfigurationError: a connection is not there, or the catalog cannot be where it is.
@@ -77,7 +90,7 @@ class LakeWithoutSpark(History):
         if places is None:
             return None
         access = {theirs: properties[ours] for ours, theirs in ACCESS.items() if ours in properties}
-        return cls(spec.name, places, access)
+        return cls(spec.name, places, access, memory)
 
     def table_names(self, namespace: str) -> list[str]:
         """Names of the tables of a namespace, sorted."""
@@ -110,7 +123,7 @@ class LakeWithoutSpark(History):
         """See `History.scan`; files that cannot hold such rows are not opened."""
         files = self._files(table, where, snapshot)
         if files is not None:
-            yield from rows_of_files(files, self._opened, columns, chosen)
+            yield from rows_of_files(files, self._opened, columns, chosen, self._memory)
             return
         for row in self._by_pyiceberg(table, columns, where, snapshot):
             if chosen is None or chosen.accepts(row):
@@ -140,7 +153,7 @@ class LakeWithoutSpark(History):
             if len(found) == limit and place(found[-1]) <= files[start].least:
                 break
             some = files[start : start + FILES_AT_ONCE]
-            rows = rows_of_files(some, self._opened, columns, chosen)
+            rows = rows_of_files(some, self._opened, columns, chosen, self._memory)
             found = nsmallest(limit, chain(found, rows), key=place)
         return found
 
@@ -160,7 +173,7 @@ class LakeWithoutSpark(History):
         if manifests is None:
             return None
         try:
-            plan = planned_files(manifests, self._read, where, by)
+            plan = planned_files(manifests, self._read, where, by, self._memory)
         except UnknownCodecError:
             return None
         except ValueError as error:
@@ -172,7 +185,8 @@ class LakeWithoutSpark(History):
         if plan is None:
             return None
         gone: dict[str, set[int]] = {}
-        for row in rows_of_files(plan.deletes, self._opened, ("file_path", "pos")):
+        columns = ("file_path", "pos")
+        for row in rows_of_files(plan.deletes, self._opened, columns, None, self._memory):
             gone.setdefault(row["file_path"], set()).add(row["pos"])
         return [
             file._replace(gone=frozenset(gone[file.path])) if file.path in gone else file
@@ -222,15 +236,19 @@ class LakeWithoutSpark(History):
 
 
 @contextmanager
-def opened(spec: Migration) -> Iterator[LakeWithoutSpark | None]:
+def opened(spec: Migration, memory: FileMemory | None = None) -> Iterator[LakeWithoutSpark | None]:
     """The lake of a migration for a block; None where only Spark can open its catalog.
+
+    Args:
+        spec: the migration.
+        memory: what files of lakes have said before.
 
     Raises:
         WaybillError: it cannot be read, in the block too; the sentence says why.
     """
     with plainly(spec):
         try:
-            lake = LakeWithoutSpark.open(spec)
+            lake = LakeWithoutSpark.open(spec, memory)
         except WaybillError:
             raise
         except Exception:  # noqa: BLE001 - Spark tries the same, and its errors can be explained
