@@ -369,6 +369,15 @@ def end_to_end(topics: dict[str, Topic]) -> None:
     console.print(f"{figures['messages']:,} messages, peak {memory(figures)} MiB")
 
 
+def in_the_lake(topics: dict[str, Topic]) -> None:
+    """What a topic takes in the lake."""
+    from bench.storage import table_of
+
+    lines = str(topics["canal"].lines)
+    if figures := in_its_own_process("storage", "storage", "", json.dumps(lines), alone=True):
+        console.print(table_of(figures))
+
+
 def by_hand(topics: dict[str, Topic]) -> None:
     """Decoding and merging a topic, beside Spark SQL written by hand and DuckDB."""
     table = Table(title="Decode and merge a Canal topic into an empty table, local[2]")
@@ -443,7 +452,7 @@ def main(
         list[str] | None,
         typer.Option(
             help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or goals, "
-            "memory, pages and wide (not by default)."
+            "storage, memory, pages and wide (not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -474,7 +483,7 @@ def main(
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
     writers = {name: WRITERS[name] for name in envelopes} if parts == ["process"] else WRITERS
-    if parts == ["goals"]:
+    if set(parts) <= {"goals", "storage"}:
         writers = {"canal": WRITERS["canal"]}
     topics = write_topics(folder, messages, keys, writers)
     for topic in topics.values():
@@ -487,6 +496,7 @@ def main(
         "kafka": lambda: (from_kafka(topics), to_kafka(topics)),
         "line": lambda: end_to_end(topics),
         "merge": lambda: (by_hand(topics), increments()),
+        "storage": lambda: in_the_lake(topics),
         "goals": lambda: console.print(reached(topics["canal"], folder, in_its_own_process)),
     }
     for part, run in runs.items():

@@ -90,7 +90,7 @@ def _every_value(frame: DataFrame) -> int:
 def compared(batches: int, total: int, scratch: Path) -> dict[str, Any]:
     """Both tables in one session, read one after the other."""
     from waybill.lake.session import start_session
-    from waybill.maintenance import run_upkeep
+    from waybill.upkeep.run import run_upkeep
 
     small, big = spec_of("small", scratch), spec_of("big", scratch)
     spark = start_session(big, "bench")

@@ -26,7 +26,7 @@ FLOORS = (
     ("driver",),
     ("jobs",),
     ("verify",),
-    ("inprocess", "maintenance", "overview"),
+    ("inprocess", "overview", "upkeep"),
     STAGES[:1] + STAGES[2:],
     ("origins", "stage_context"),
     ("lake",),

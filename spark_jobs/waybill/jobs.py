@@ -319,8 +319,8 @@ def _session(spark: SparkSession | None, spec: Migration) -> Iterator[SparkSessi
 
 
 def keep_lake(spec: Specification) -> dict[str, Any]:
-    """Keep the lake of a migration in shape (`waybill.maintenance`), and say what was done."""
-    from waybill.maintenance import run_upkeep
+    """Keep the lake of a migration in shape (`waybill.upkeep.run`), and say what was done."""
+    from waybill.upkeep.run import run_upkeep
 
     migration = loaded(spec).for_stage(UPKEEP)
     with _session(None, migration) as session:

@@ -18,7 +18,6 @@ from tests.unit.inprocess.test_converter import canal
 from waybill.errors import ConfigurationError, ConflictError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
-from waybill.maintenance import run_upkeep
 from waybill.publish.kafka.ledger import Owner, read_entries
 from waybill.publish.kafka.part_boundaries import Limits
 from waybill.publish.kafka.partitions import Partitioner
@@ -26,6 +25,7 @@ from waybill.publish.kafka.publisher import publish_kafka
 from waybill.publish.kafka.transactions import Transactions
 from waybill.publish.outgoing import Outgoing
 from waybill.publish.parts import ORDER
+from waybill.upkeep.run import run_upkeep
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -16,9 +16,9 @@ from waybill import jobs
 from waybill.errors import ConfigurationError, ConflictError, LakeError
 from waybill.lake import Lake
 from waybill.lake.upkeep import BUSY, MEANWHILE, keep_up
-from waybill.maintenance import run_upkeep
 from waybill.merge.table_states import snapshot_at
 from waybill.merge.tombstones import UNKNOWN, forget_tombstones
+from waybill.upkeep.run import run_upkeep
 
 pytestmark = pytest.mark.spark
 

@@ -21,7 +21,7 @@ def upkeep_command(migration: Path, snapshots: str | None, as_json: bool) -> Non
         raise ConfigurationError(f"--snapshots {snapshots}: {error}") from None
     spec = load_migration(migration)
     from waybill.jobs import UPKEEP
-    from waybill.maintenance import run_upkeep
+    from waybill.upkeep.run import run_upkeep
 
     spec = spec.for_stage(UPKEEP)
     with watching() as progress, open_lake(spec) as lake:
@@ -36,6 +36,7 @@ def upkeep_command(migration: Path, snapshots: str | None, as_json: bool) -> Non
             "delete files removed",
             "snapshots expired",
             "tombstones expired",
+            "messages deleted",
             "left",
         ],
         [[kept.table.split(".", 1)[1], *kept[1:]] for kept in done],

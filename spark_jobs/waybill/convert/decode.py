@@ -23,6 +23,7 @@ from waybill.lake.decisions import drop_is_next
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
+from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.mapping.changes import add_name
 from waybill.order import CHANGE
@@ -229,6 +230,12 @@ class Decoding:
         lake = self.context.lake
         archive = lake.log("archive")
         self.context.progress("convert: the archive is decoded again for %s", ", ".join(tables))
+        since = kept_since(lake.properties(archive))
+        if since is not None:
+            report.warnings.append(
+                f"the archive has no published messages of batches that ended before {since} any "
+                "more, so the tables are loaded again from what came later"
+            )
         # A full run brings a message again: one of them is taken, and if they differ, the last.
         every = newest_rows(lake.read(archive, upto), MESSAGE_PLACE, lake.commits(archive))
         tally = Tally(self.context.spark.sparkContext)

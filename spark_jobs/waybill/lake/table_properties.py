@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
 from waybill.lake.data_files import ROW_GROUP_BYTES
 
 QUALIFIED = "waybill.table"
 """Table property: the source table's name."""
+
+KEPT_SINCE = "waybill.kept-since"
+"""Table property: milliseconds since 1970; of batches that ended before, messages were deleted."""
 
 TABLE_PROPERTIES = {
     "format-version": "2",
@@ -23,3 +29,11 @@ TABLE_PROPERTIES = {
 
 LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
 """Beside these for tables of messages, where Spark writes them."""
+
+
+def kept_since(properties: Mapping[str, str]) -> str | None:
+    """Since when a table of messages is whole, as people read it; None where none was deleted."""
+    told = properties.get(KEPT_SINCE)
+    if told is None:
+        return None
+    return f"{datetime.fromtimestamp(int(told) / 1000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -105,6 +105,21 @@ class Tombstones(Model):
     """How long a late change of a deleted key still loses."""
 
 
+class Retention(Model):
+    """How long messages of published batches are kept, where [upkeep](operating.md#upkeep) runs."""
+
+    archive: LengthOfTime | None = None
+    """Messages as they were read; refused ones stay longer. Without it all stay."""
+    outbox: LengthOfTime | None = None
+    """Messages as they were written for targets; refused ones stay longer. Without it all stay."""
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """The tables that have a limit, each with it."""
+        found = {"archive": self.archive, "outbox": self.outbox}
+        return {name: limit for name, limit in found.items() if limit is not None}
+
+
 class Transactions(Model):
     """[Transactions](merge.md#transactions), where the envelope states their begin and end."""
 
@@ -184,6 +199,8 @@ class Migration(Model):
     """How ambiguous order is resolved."""
     tombstones: Tombstones = Field(default_factory=Tombstones)
     """How long deleted keys are remembered."""
+    retention: Retention = Field(default_factory=Retention)
+    """How long messages of published batches are kept."""
     transactions: Transactions = Field(default_factory=Transactions)
     """What to do with open transactions."""
     halves: Halves = Field(default_factory=Halves)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, DifferenceError
+from waybill.lake.table_properties import kept_since
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 from waybill.storage.file_store import open_store
@@ -41,7 +43,7 @@ class TargetResult(NamedTuple):
         messages: how many these hold, by the record of what was sent.
         differing: messages that are not there, or more often than they were sent; files that are
             gone or have other bytes.
-        expired: parts that the brokers have deleted since, in whole or in part.
+        expired: parts of which the brokers, or upkeep in the outbox, have deleted messages since.
         others: messages between them that somebody else wrote.
         sentence: the first places that differ.
     """
@@ -58,6 +60,7 @@ class TargetResult(NamedTuple):
 class _Part(NamedTuple):
     """A part as the record has it."""
 
+    batch: str
     place: str
     messages: int
     sha256: str
@@ -80,8 +83,9 @@ def verify_published(
         raise ConfigurationError(message, code=Code.OPTION)
     results = []
     for target in spec.publish:
-        found = lake.scan(published, ["place", "messages", "sha256"], {"target": [target.label]})
-        parts = [_Part(row["place"], row["messages"], row["sha256"]) for row in found]
+        columns = ["batch", "place", "messages", "sha256"]
+        found = lake.scan(published, columns, {"target": [target.label]})
+        parts = [_Part(*(row[name] for name in columns)) for row in found]
         if target.kafka is not None:
             result = _topic(lake, target.label, target.kafka, parts)
         else:
@@ -145,13 +149,15 @@ def _files(lake: Lake, label: str, parts: Sequence[_Part]) -> TargetResult:
 
 def _topic(lake: Lake, label: str, target: KafkaTarget, parts: Sequence[_Part]) -> TargetResult:
     """A topic is whole if it has every message as often as the outbox."""
+    parts, deleted = _of_outbox(lake, label, parts)
     whole, expired = available(target.connection, [json.loads(part.place) for part in parts])
     messages = sum(part.messages for part in parts)
     if expired or not whole:
         # Which messages the brokers have deleted the record of parts does not tell one by one.
         sentence = "the brokers have deleted messages since" if expired else ""
         return TargetResult(label, 0, messages, 0, expired, 0, sentence)
-    sides = _outbox(lake, label).unionByName(
+    batches = {part.batch for part in parts} if deleted else None
+    sides = _outbox(lake, label, batches).unionByName(
         topic_messages(lake, target.connection, whole, target.origin_headers)
     )
     with unwrapped():
@@ -173,15 +179,48 @@ def _topic(lake: Lake, label: str, target: KafkaTarget, parts: Sequence[_Part]) 
         told.append(f"{counted(doubled, 'message is', 'messages are')} there more than once")
     if others:
         told.append(f"{counted(others, 'message')} of others between them")
-    return TargetResult(label, len(parts), messages, lacking + doubled, 0, others, ", ".join(told))
+    if deleted:
+        told.append("the outbox has no longer what the expired parts were made of (retention)")
+    return TargetResult(
+        label, len(parts), messages, lacking + doubled, deleted, others, ", ".join(told)
+    )
 
 
-def _outbox(lake: Lake, label: str) -> DataFrame:
+def _of_outbox(lake: Lake, label: str, parts: Sequence[_Part]) -> tuple[Sequence[_Part], int]:
+    """The parts whose messages are all in the outbox, and how many others there are.
+
+    They are all there unless upkeep has deleted some.
+    """
+    if kept_since(lake.properties(lake.log("outbox"))) is None:
+        return parts, 0
+    counts = _sent(lake, label).groupBy("batch").count().collect()
+    there = {row["batch"]: row["count"] for row in counts}
+    sent = Counter[str]()
+    for part in parts:
+        sent[part.batch] += part.messages
+    whole = [part for part in parts if there.get(part.batch, 0) == sent[part.batch]]
+    return whole, len(parts) - len(whole)
+
+
+def _sent(lake: Lake, label: str) -> DataFrame:
     """Every message that was sent to a target, by what the cursor of publishing has passed."""
     last = lake.last(lake.log("published"), "publish")
     upto = None if last is None else last.cursor["outbox"]
     rows = lake.increment(lake.log("outbox"), None, upto)
-    rows = rows.where((F.col("target") == label) & (F.col("outcome") == "ok"))
+    return rows.where((F.col("target") == label) & (F.col("outcome") == "ok"))
+
+
+def _outbox(lake: Lake, label: str, batches: set[str] | None = None) -> DataFrame:
+    """The digests of the messages that were sent to a target.
+
+    Args:
+        lake: the lake.
+        label: the target's name.
+        batches: of these only.
+    """
+    rows = _sent(lake, label)
+    if batches is not None:
+        rows = rows.where(F.col("batch").isin(batches))
 
     def digests(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

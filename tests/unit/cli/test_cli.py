@@ -394,7 +394,7 @@ def kept(monkeypatch):
     def nothing(*_given):
         yield None
 
-    monkeypatch.setattr("waybill.maintenance.run_upkeep", keep)
+    monkeypatch.setattr("waybill.upkeep.run.run_upkeep", keep)
     monkeypatch.setattr("waybill.cli.upkeep.open_lake", nothing)
     monkeypatch.setattr("waybill.jobs._session", nothing)
     monkeypatch.setattr("waybill.jobs.Lake", SimpleNamespace(open=lambda *_given: None))

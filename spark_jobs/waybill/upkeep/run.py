@@ -1,4 +1,4 @@
-"""Upkeep of a migration's lake: files, snapshots, tombstones."""
+"""One upkeep of all tables of a migration."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from waybill.lake.upkeep import keep_up
 from waybill.merge.ledger import Ledger
 from waybill.merge.tombstones import forget_tombstones
 from waybill.spec.durations import seconds_of
+from waybill.upkeep.retention import delete_messages
 from waybill.validate.table_profiles import Staged, example_of_table, table_profiles
 
 if TYPE_CHECKING:
@@ -23,13 +24,19 @@ SNAPSHOTS = "30d"
 
 
 class Upkept(NamedTuple):
-    """What was done to one table; see `waybill.lake.upkeep.Kept`."""
+    """What was done to one table; see `waybill.lake.upkeep.Kept`.
+
+    Attributes:
+        tombstones: how many have expired.
+        messages: how many were deleted, because they are older than `retention` says.
+    """
 
     table: str
     files: int
     deletes: int
     snapshots: int
     tombstones: int
+    messages: int
     left: str | None
 
 
@@ -42,7 +49,8 @@ def run_upkeep(
     """Keep every table of a migration fast to read and no larger than it has to be.
 
     Args:
-        spec: the migration; `tombstones.keep` says how long deleted keys are remembered.
+        spec: the migration; `tombstones.keep` says how long deleted keys are remembered,
+            `retention` how long messages are.
         lake: its lake.
         snapshots: how long snapshots are kept (e.g. 30d): tables can be read as of that time, and
             batch ids are known as done. Those of the record of merges are kept for at least
@@ -58,6 +66,7 @@ def run_upkeep(
     oldest_snapshot = int((now - seconds_of(snapshots)) * 1000)
     oldest_tombstone = int((now - seconds_of(spec.tombstones.keep)) * 1000)
     done = []
+    limits = {lake.log(name): (name, limit) for name, limit in spec.retention.limits.items()}
     merges = lake.log("merges")
     oldest = {merges: min(oldest_snapshot, oldest_tombstone)}
     needed = {lake.log("changes"): Ledger(lake).needed()} if lake.exists(merges) else {}
@@ -65,13 +74,19 @@ def run_upkeep(
     names = [f"lake.{space}.{name}" for space, found in lake.tables().items() for name in found]
     for table in sorted(names):
         progress("upkeep: %s", table)
-        forgotten, left = 0, None
+        forgotten, deleted, left = 0, 0, None
+        if table in limits:
+            name, limit = limits[table]
+            deleted, left = delete_messages(lake, name, int((now - seconds_of(limit)) * 1000))
         if table in merged:
             forgotten, left = forget_tombstones(lake, merged[table], oldest_tombstone)
         since = oldest.get(table, oldest_snapshot)
         kept = keep_up(lake, table, since, needed.get(table, frozenset()))
         done.append(
-            Upkept(table, kept.files, kept.deletes, kept.snapshots, forgotten, kept.left or left)
+            Upkept(
+                *(table, kept.files, kept.deletes, kept.snapshots, forgotten, deleted),
+                kept.left or left,
+            )
         )
     progress("upkeep: counting the keys of %d tables", len(merged))
     tables = [Staged(name, partial(lake.read, table), None) for table, name in merged.items()]

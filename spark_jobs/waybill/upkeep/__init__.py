@@ -1,0 +1,1 @@
+"""Upkeep of a migration's lake: files, snapshots, tombstones, messages that nobody needs."""

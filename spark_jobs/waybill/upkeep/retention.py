@@ -1,0 +1,167 @@
+"""Deletes messages of the archive and of the outbox that are older than `retention` says.
+
+Only batches that were published go, and of these nothing that was refused and may be tried again.
+What the merge may look back for is in `changes`, which stays whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+from waybill.errors import ConflictError
+from waybill.lake.names import literal
+from waybill.lake.table_properties import KEPT_SINCE
+from waybill.lake.upkeep import BUSY, MEANWHILE
+from waybill.lake_columns import CHANGE_PLACE, MESSAGE_PLACE
+from waybill.report import STAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from waybill.lake import Branch, Commit, Lake
+
+STAGE = "upkeep"
+SNAPSHOT, CONVERT, _, VALIDATE, PUBLISH = STAGES
+
+AT_ONCE = 150
+"""Batches of one statement. Iceberg compares the bounds of files with no more than 200 values."""
+
+FEW_REFUSED = 1000
+"""Of a batch with more refused messages all are kept."""
+
+
+class _Log(NamedTuple):
+    """A table of messages.
+
+    Attributes:
+        name: its short name.
+        stage: that writes it.
+        place: what tells its messages apart.
+        refused: where the refused ones are told.
+    """
+
+    name: str
+    stage: str
+    place: tuple[str, ...]
+    refused: str
+
+
+LOGS = {
+    log.name: log
+    for log in (
+        _Log("archive", SNAPSHOT, MESSAGE_PLACE, "changes"),
+        _Log("outbox", CONVERT, ("target", *CHANGE_PLACE), "outbox"),
+    )
+}
+"""The tables whose messages may go."""
+
+
+def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | None]:
+    """Delete the messages of the batches that were published and judged before a time.
+
+    Args:
+        lake: the lake.
+        name: `archive` or `outbox`.
+        oldest_ms: milliseconds since 1970.
+
+    Returns:
+        How many there were, and why they were left, if they were.
+    """
+    log = LOGS[name]
+    table = lake.log(name)
+    published = lake.last(lake.log("published"), PUBLISH)
+    if published is None or not lake.exists(table) or lake.head(table) is None:
+        return 0, None
+    old = _old_batches(lake, log, published, oldest_ms)
+    if not old:
+        return 0, None
+    for killed in lake.waiting(table, STAGE):
+        # Nobody else would clear it away, and upkeep leaves a table that has a branch.
+        lake.reopen(table, killed.name).drop()
+    if lake.waiting(table, log.stage):
+        return 0, BUSY
+    branch = lake.branch(table, STAGE, "retention")
+    try:
+        present = branch.read().select("batch").distinct().collect()
+        going = sorted(old & {row.batch for row in present})
+        count = sum(_delete(lake, log, branch, some) for some in _several(going))
+        if count:
+            branch.fast_forward(alone=True)
+            # Told after the fact: who finds less than this says is only not told why.
+            lake.set_properties(table, {KEPT_SINCE: str(oldest_ms)})
+        return count, None
+    except ConflictError:
+        return 0, MEANWHILE
+    finally:
+        branch.drop()
+
+
+def _old_batches(lake: Lake, log: _Log, published: Commit, oldest_ms: int) -> set[str]:
+    """The batches that ended before a time and whose messages were sent, as far as there are any.
+
+    The gate's record has every batch that it judged, for ever. Those that it never judged, because
+    the next one took their messages along, are told by the table's own history.
+    """
+    runs, upto = lake.log("runs"), published.cursor["runs"]
+    judged = lake.scan(runs, ["batch", "time"], {"stage": [VALIDATE]}, upto)
+    newest: dict[str, int] = {}
+    for row in judged:
+        time_ms = int(row["time"].timestamp() * 1000)
+        newest[row["batch"]] = max(time_ms, newest.get(row["batch"], 0))
+    commit = lake.find(runs, VALIDATE, published.batch)
+    cursor: dict[str, Any] = {} if commit is None else commit.cursor
+    end = published.cursor["outbox"] if log.name == "outbox" else cursor.get("archive")
+    if end is not None:
+        for one in lake.between(lake.log(log.name), None, end):
+            newest.setdefault(one.batch, one.time_ms)
+    return {batch for batch, time_ms in newest.items() if time_ms < oldest_ms}
+
+
+def _delete(lake: Lake, log: _Log, branch: Branch, batches: list[str]) -> int:
+    """Delete the messages of some batches on a branch, and count them."""
+    mine = branch.read().where(F.col("batch").isin(batches))
+    refused = _refused(lake, log, branch)
+    kept = mine.join(F.broadcast(refused), list(log.place), "left_semi")
+    places = kept.select("batch", *log.place).distinct().limit(FEW_REFUSED + 1).collect()
+    if len(places) > FEW_REFUSED:
+        whole = {row.batch for row in kept.select("batch").distinct().collect()}
+        batches = [batch for batch in batches if batch not in whole]
+        places = []
+        mine = mine.where(F.col("batch").isin(batches))
+    with_refused = {row.batch for row in places}
+    count = mine.count() - (kept.count() if places else 0)
+    plain = [batch for batch in batches if batch not in with_refused]
+    if plain:
+        # Whole files of such batches go without being read.
+        branch.sql(f"DELETE FROM {{branch}} WHERE {_among(plain)}")
+    if with_refused:
+        stay = " OR ".join(_at(row.asDict(), log.place) for row in places)
+        branch.sql(f"DELETE FROM {{branch}} WHERE {_among(with_refused)} AND NOT ({stay})")
+    return count
+
+
+def _refused(lake: Lake, log: _Log, branch: Branch) -> DataFrame:
+    """The places of messages that were refused, whatever became of them since.
+
+    A target's message that was taken later stays as well: without it, it would count as refused.
+    """
+    rows = branch.read() if log.refused == log.name else lake.read(lake.log(log.refused))
+    return rows.where("outcome = 'refused'").select(*log.place).distinct()
+
+
+def _several(batches: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(batches), AT_ONCE):
+        yield batches[start : start + AT_ONCE]
+
+
+def _among(batches: Iterable[str]) -> str:
+    return f"batch IN ({', '.join(map(literal, sorted(batches)))})"
+
+
+def _at(row: dict[str, Any], place: tuple[str, ...]) -> str:
+    told = " AND ".join(f"`{name}` = {literal(row[name])}" for name in place)
+    return f"({told})"
