@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from waybill.caches import Bounded
 from waybill.envelopes.databus.event import DELETE, UPSERT, Event
-from waybill.values.json_rows import SameMessage
+from waybill.values.known_messages import SameMessage
 from waybill.values.values import JSON_ERRORS
 
 _Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -37,8 +37,8 @@ from waybill.protocol import Settings
 from waybill.records import Change, Message
 from waybill.values.declared import shown
 from waybill.values.instants import LAST_MS, Zone
-from waybill.values.json_rows import SameMessage
 from waybill.values.known_columns import News
+from waybill.values.known_messages import SameMessage
 from waybill.values.values import JSON_ERRORS, check_json, is_integer_text, json_refusal
 
 if TYPE_CHECKING:
