@@ -19,10 +19,10 @@ from waybill.values.values import quotes_of
 Members = Mapping[str, Any]
 """Types by name, in the order of the message.
 
-Where a type takes UNSET, the member may be missing; a pair is a type and what a missing member is.
+Where a type takes UNSET, the member may be missing.
 """
 
-_ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_ATTRIBUTE = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 
 _into = msgspec.json.Encoder().encode_into
 
@@ -47,9 +47,7 @@ def strict(
         if field in rename or _ATTRIBUTE.fullmatch(field) is None or iskeyword(field):
             field = f"x{number}"
         rename[field] = name
-        if isinstance(kind, tuple):
-            fields.append((field, *kind))
-        elif kind is UnsetType or UnsetType in get_args(kind):
+        if kind is UnsetType or UnsetType in get_args(kind):
             fields.append((field, kind, UNSET))
         else:
             fields.append((field, kind))
@@ -64,44 +62,23 @@ def strict(
     )
 
 
-class SameMessage:
-    """Tells whether a message says nothing but what was decoded of it.
+class KnownMessage:
+    """Decodes messages of one kind, where they say nothing but what is decoded of them.
 
-    Then no name stands twice in it, and nothing was passed over: encoding it gives the same bytes
+    Then no name stands twice in one, and nothing was passed over: encoding it gives the same bytes
     again, or at least, where a producer writes JSON in other ways, as many quotes; every name and
     every string has two.
 
     Args:
-        other: whether a message that is written in other ways says something else all the same.
-    """
-
-    def __init__(self, other: Callable[[bytes], Any] | None = None) -> None:
-        # Encoding into the same buffer again spares most of the time.
-        self._buffer = bytearray()
-        self._other = other
-
-    def __call__(self, decoded: Any, value: bytes) -> bool:
-        """Whether `decoded`, whose missing members are UNSET, is all of `value`."""
-        buffer = self._buffer
-        _into(decoded, buffer)
-        if buffer == value:
-            return True
-        if quotes_of(bytes(buffer)) != quotes_of(value):
-            return False
-        return self._other is None or not self._other(value)
-
-
-class KnownMessage:
-    """Decodes messages of one kind.
-
-    Args:
         kind: what they hold, see `strict`.
-        other: see `SameMessage`.
+        other: whether a message that is written in other ways says something else all the same.
     """
 
     def __init__(self, kind: type[Any], other: Callable[[bytes], Any] | None = None) -> None:
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(kind).decode
-        self._same = SameMessage(other)
+        # Encoding into the same buffer again spares most of the time.
+        self._buffer = bytearray()
+        self._other = other
 
     def __call__(self, value: bytes) -> Any:
         """What a message holds; None if it holds more than that.
@@ -109,5 +86,11 @@ class KnownMessage:
         Raises:
             ValueError: it is another message (`JSON_ERRORS`).
         """
-        decoded = self._decode(value)
-        return decoded if self._same(decoded, value) else None
+        decoded, buffer = self._decode(value), self._buffer
+        _into(decoded, buffer)
+        return decoded if buffer == value or self._is_all(buffer, value) else None
+
+    def _is_all(self, buffer: bytearray, value: bytes) -> bool:
+        if quotes_of(bytes(buffer)) != quotes_of(value):
+            return False
+        return self._other is None or not self._other(value)

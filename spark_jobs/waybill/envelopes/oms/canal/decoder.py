@@ -182,11 +182,11 @@ class _TableDecoder:
             strict(
                 {
                     "database": str | None | UnsetType,
-                    "sqlType": (Raw, _NULL),
+                    "sqlType": Raw,
                     "data": list[row],
-                    "pkNames": (Raw, _NULL),
+                    "pkNames": Raw,
                     "old": list[row] | None | UnsetType,
-                    "mysqlType": (Raw, _NULL),
+                    "mysqlType": Raw,
                     "type": _ROW_TYPE,
                     "table": Literal[self.table],
                     "es": Millis | None | UnsetType,
