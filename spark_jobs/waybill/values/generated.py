@@ -99,18 +99,6 @@ def converters(fields: Fields) -> dict[str, Callable[[str], str]]:
     return {f"c{i}": convert for i, convert in fields.items()}
 
 
-def counter(columns: int) -> Callable[[Any], int]:
-    """A function that tells how many names and strings an image holds."""
-    lines = ["n = 0"]
-    for i in range(columns):
-        lines += [
-            f"v = image.f{i}",
-            "if v is None: n += 1",
-            "elif v is not UNSET: n += 2",
-        ]
-    return function("count(image)", [*lines, "return n"], {})
-
-
 def converter(fields: Fields) -> Callable[[Any], None] | None:
     """A function that converts the texts of an image in place; None if there is nothing to do."""
     lines = []

@@ -12,7 +12,7 @@ from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import UNKNOWN, LogicalType
-from waybill.values.generated import fill, function, gaps, nulls, picker
+from waybill.values.generated import fill, gaps, nulls, picker
 from waybill.values.json_columns import (
     WIRE_TYPES,
     Style,
@@ -23,7 +23,8 @@ from waybill.values.json_columns import (
 )
 from waybill.values.known_columns import Form, Memory
 from waybill.values.notation import DIGITS, WHOLE_DIGITS, Notation
-from waybill.values.values import JSON_ERRORS, is_plain_number, quotes_of
+from waybill.values.row_functions import AS_IT_IS, Step, one_row, two_rows
+from waybill.values.values import JSON_ERRORS, is_plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,6 @@ Row = dict[str, Raw]
 """A row on the slow way."""
 
 _decode_row = msgspec.json.Decoder(dict[str, Raw]).decode
-_into = msgspec.json.Encoder().encode_into
 
 
 def row_of(raw: Raw, what: str) -> Row:
@@ -50,24 +50,6 @@ def row_of(raw: Raw, what: str) -> Row:
         return _decode_row(raw)
     except JSON_ERRORS as error:
         raise Refusal("shape", f"{what} is no row: {error}") from None
-
-
-class SameMessage:
-    """Tells whether a message says nothing but what was decoded of it.
-
-    Then no name stands twice in it, and nothing was passed over: encoding it gives the same bytes
-    again, or at least, where a producer writes JSON in other ways, as many quotes; every name and
-    every string has two.
-    """
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def __call__(self, decoded: Any, value: bytes) -> bool:
-        """Whether `decoded`, whose absent fields are UNSET, is all of `value`."""
-        buffer = self._buffer
-        _into(decoded, buffer)
-        return buffer == value or quotes_of(bytes(buffer)) == quotes_of(value)
 
 
 def row_values(
@@ -145,37 +127,16 @@ class RowReader(Form):
 
         What it gives raises ValueError or a Refusal for a bad value.
         """
-        lines = []
-        for i, notation in enumerate(self.notations):
-            lines.append(f"a{i} = row.f{i}")
-            if notation.read is not None:
-                lines += _converted(f"a{i}", f"c{i}", notation)
-        return function("read(row)", [*lines, f"return Image({self._all('a')})"], self._helpers)
+        return one_row(self._steps, self.image_type)
 
     @cached_property
     def reads(self) -> Callable[[Any, Any], tuple[Any, Any]]:
-        """From two structs, before and after a change, to both images.
-
-        Most values are the same in both, and those are read once.
-        """
-        lines = []
-        for i, notation in enumerate(self.notations):
-            lines += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
-            if notation.read is None:
-                continue
-            new, old = (_converted(f"{v}{i}", f"c{i}", notation) for v in "ab")
-            lines += [f"if a{i} == b{i}:", *_indented(new), f"    b{i} = a{i}", "else:"]
-            lines += _indented([*new, *old])
-        both = f"return Image({self._all('b')}), Image({self._all('a')})"
-        return function("reads(before, after)", [*lines, both], self._helpers)
+        """From two structs, before and after a change, to both images."""
+        return two_rows(self._steps, self.image_type)
 
     @property
-    def _helpers(self) -> dict[str, Any]:
-        reads = {f"c{i}": n.read for i, n in enumerate(self.notations) if n.read is not None}
-        return {"Image": self.image_type, **reads}
-
-    def _all(self, letter: str) -> str:
-        return ", ".join(f"{letter}{i}" for i in range(len(self.notations)))
+    def _steps(self) -> list[Step]:
+        return [_read(notation) for notation in self.notations]
 
     def with_nulls(self, image: Any) -> None:
         """Make null, in place, what an image lacks."""
@@ -276,31 +237,30 @@ class Readers(Memory):
         return found
 
 
-def _converted(v: str, read: str, notation: Notation) -> list[str]:
-    """Statements that turn a value of the wire into its canonical text.
+def _read(notation: Notation) -> Step:
+    """What makes the canonical text of a value of the wire.
 
     What is seen to be a number as it should be is not read; a string begins with a quote.
     """
+    if notation.read is None:
+        return AS_IT_IS
     if notation.wire == "text":
-        return [f"if {v}.__class__ is str: {v} = {read}({v})"]
-    convert = f'{v} = None if {v} == "null" else {read}({v})'
+        return Step(("if {v}.__class__ is str: {v} = {c}({v})",), notation.read)
+    convert = '{v} = None if {v} == "null" else {c}({v})'
     if notation.plain:
-        seen = f'{v}[0] in "-0123456789" and "e" not in {v} and "E" not in {v}'
-        convert = f"if not ({v}.isdecimal() or {seen}): {convert}"
+        seen = '{v}[0] in "-0123456789" and "e" not in {v} and "E" not in {v}'
+        convert = f"if not ({{v}}.isdecimal() or {seen}): {convert}"
     elif notation.reach is not None:
         # Every number with fewer digits than the largest one has is in the range.
         low, high = notation.reach
         digits = len(str(high)) - 1
-        seen = f"{v}.isdecimal() and len({v}) <= {digits}"
+        seen = f"{{v}}.isdecimal() and len({{v}}) <= {digits}"
         if low < 0:
-            minus = f'{v}[0] == "-" and {v}[1] != "0" and {v}[1:].isdecimal()'
-            seen += f" or {minus} and len({v}) <= {digits + 1}"
+            minus = '{v}[0] == "-" and {v}[1] != "0" and {v}[1:].isdecimal()'
+            seen += f" or {minus} and len({{v}}) <= {digits + 1}"
         convert = f"if not ({seen}): {convert}"
-    return [f"if {v} is not UNSET:", f'    {v} = str({v}, "utf-8")', f"    {convert}"]
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    lines = ("if {v} is not UNSET:", '    {v} = str({v}, "utf-8")', f"    {convert}")
+    return Step(lines, notation.read)
 
 
 def _inferred(name: str, rows: tuple[Row, ...], known: Column | None) -> LogicalType:
@@ -337,22 +297,10 @@ class RowWriter:
             rename={f"f{i}": name for i, name in enumerate(schema.names)},
             gc=False,
         )
-        helpers: dict[str, Any] = {"Row": self.row, "Raw": Raw, "plain": is_plain_number}
-        one, two = [], []
-        for i, notation in enumerate(notations):
-            one.append(f"a{i} = image.f{i}")
-            two += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
-            if notation.write is not None:
-                helpers[f"c{i}"] = notation.write
-                written = _written(f"a{i}", f"c{i}", notation)
-                one.append(written)
-                two += [f"if a{i} == b{i}:", f"    {written}", f"    b{i} = a{i}", "else:"]
-                two += [f"    {written}", f"    {_written(f'b{i}', f'c{i}', notation)}"]
-        before, after = (", ".join(f"{v}{i}" for i in range(len(notations))) for v in "ba")
-        self.wire = function("wire(image)", [*one, f"return Row({after})"], helpers)
-        self.wires = function(
-            "wires(before, after)", [*two, f"return Row({before}), Row({after})"], helpers
-        )
+        names = {"Raw": Raw, "plain": is_plain_number}
+        steps = [_written(notation) for notation in notations]
+        self.wire = one_row(steps, self.row, names)
+        self.wires = two_rows(steps, self.row, names)
         self.key_fields = schema.key_fields if schema.key else ()
         self.key_of = picker(self.key_fields)
         self.gaps = gaps(len(notations))
@@ -398,15 +346,17 @@ class RowWriter:
         return image
 
 
-def _written(v: str, write: str, notation: Notation) -> str:
-    """A statement that turns a canonical text into what is to stand in the JSON.
+def _written(notation: Notation) -> Step:
+    """What turns a canonical text into what is to stand in the JSON.
 
     What is seen to be a number is not asked for.
     """
-    value = f"{write}({v})"
+    if notation.write is None:
+        return AS_IT_IS
+    value = "{c}({v})"
     if notation.writes == DIGITS:
-        value = f"Raw({v}) if plain({v}) is not None else {value}"
+        value = f"Raw({{v}}) if plain({{v}}) is not None else {value}"
     elif notation.writes == WHOLE_DIGITS:
-        whole = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
-        value = f"Raw({v}) if {whole} else {value}"
-    return f"if {v}.__class__ is str: {v} = {value}"
+        whole = '{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
+        value = f"Raw({{v}}) if {whole} else {value}"
+    return Step((f"if {{v}}.__class__ is str: {{v}} = {value}",), notation.write)

@@ -12,13 +12,13 @@ from waybill.envelopes.canal.sql_types import MOST_KNOWN, USUAL, SqlTypes
 from waybill.envelopes.canal.values import notation_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
-from waybill.values.generated import converter, counter, gaps, overlay, untold
+from waybill.values.generated import converter, gaps, overlay, untold
 from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.mysql_types import logical_type
-from waybill.values.values import JSON_ERRORS, quotes_of
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from zoneinfo import ZoneInfo
 
     from waybill.envelopes.canal.sql_types import Unusual
@@ -30,7 +30,6 @@ _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
 _NULL = Raw(b"null")
 _TYPED_HINT = "; set `values: json` of the source where Flink, SeaTunnel or InLong wrote it"
 _json = msgspec.json.Encoder().encode
-_json_into = msgspec.json.Encoder().encode_into
 
 
 class Shape(NamedTuple):
@@ -108,14 +107,12 @@ class CanalTable:
             read = notation_of(column.type, column.source_type, zone).read
             if read is not None:
                 readers[i] = read
-        self.buffer = bytearray()
         self.needle = b'"table":%b' % _json(shape.table)
         self.image: type[Any] = self.schema.Image
         self.empty = self.image()
         self.readers = readers
         self.convert = converter(readers)
         self.overlay = overlay(len(columns), readers)
-        self.count = counter(len(columns))
         self.types = self.sql_types(self.schema)
         # Columns that only rows name: rows with fewer of them are of another shape.
         self.loose = shape.named < len(columns)
@@ -124,34 +121,21 @@ class CanalTable:
         self.mysql: Any = None if shape.mysql is None else Raw(shape.mysql)
         self.pk = None if shape.pk is None else Raw(shape.pk)
         self.sql: Raw | None = Raw(b"?")
-        self.sql_quotes = 0
-        self.stated = b""
+        self.carried = b""
         self.known: dict[tuple[bytes, Unusual], bytes] = {}
-        # Names at the top, and the strings that are the same in every message.
-        self.strings = len(shape.fields) + 2 + (shape.database is not None) + len(self.own_fields)
-        self.raw_quotes = quotes_of(shape.mysql or b"") + quotes_of(shape.pk or b"")
+        """What rows carry of a `sqlType`, by what is unusual in them: nothing if it follows."""
         fields = set(shape.fields)
         required = _REQUIRED | self.own_fields
         self.fast = fields >= required and fields <= {*required, *_FIELDS, *_ABSENT}
         if self.fast:
-            self.decode = self._typed_decoder(shape)
+            absent = [name for name in _ABSENT if name not in shape.fields]
+            kinds = self._kinds(shape)
+            # In the order of the message, so that encoding gives the same bytes again.
+            self.decode = KnownMessage(strict({name: kinds[name] for name in shape.fields}, absent))
 
     def _column(self, name: str, declared: LogicalType | None, text: str | None) -> Column:
         """A column with its type: as declared, else as the text in `mysqlType` says."""
         return Column(name, declared or logical_type(text), text)
-
-    def _typed_decoder(self, shape: Shape) -> Callable[[bytes], Any]:
-        """A decoder of whole messages; the shape's fields are required, no other is allowed."""
-        kinds = self._kinds(shape)
-        # In the order of the message, so that encoding gives the same bytes again.
-        made = msgspec.defstruct(
-            "Flat",
-            [(name, kinds[name]) for name in shape.fields],
-            namespace={n: v for n, v in _ABSENT.items() if n not in shape.fields},
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        return msgspec.json.Decoder(made).decode
 
     def _kinds(self, shape: Shape) -> dict[str, Any]:
         """What each field holds."""
@@ -172,14 +156,29 @@ class CanalTable:
             Exception: one of `JSON_ERRORS`, or a Refusal for a bad value.
         """
         flat = self.decode(value)
-        if flat.mysqlType != self.mysql or flat.pkNames != self.pk or flat.isDdl or flat.sql:
+        if flat is None or flat.isDdl or flat.sql:
             return None
-        if not (self._numbered(flat) and self._understood(flat, value)):
+        if flat.mysqlType != self.mysql or flat.pkNames != self.pk:
             return None
-        return self._changes(message, flat, _OPERATIONS[flat.type])
+        if not flat.data or self.empty in flat.data:
+            return None  # no row, or one without columns
+        if self.loose and any(map(self.gaps, flat.data)):
+            return None  # of columns that only rows name, all have to be there
+        stated = self._stated(flat)
+        if stated is None:
+            return None
+        return self._changes(message, flat, _OPERATIONS[flat.type], stated)
 
-    def _changes(self, message: Message, flat: Any, operation: str) -> list[Change]:
+    def _changes(
+        self, message: Message, flat: Any, operation: str, stated: list[bytes]
+    ) -> list[Change]:
         """The changes of a message that is understood.
+
+        Args:
+            message: the message.
+            flat: what it holds.
+            operation: what happened to its rows.
+            stated: the `sqlType` that each of them carries.
 
         Raises:
             Exception: see `read`.
@@ -187,16 +186,15 @@ class CanalTable:
         rows, old = flat.data, flat.old
         if old is not None and (operation != "update" or len(old) != len(rows)):
             old = self._filled_up(operation, rows, old)
-        if flat.id is None or flat.ts is None or self.stated:
-            stated = Raw(self.stated) if self.stated else None
-            extra = extra_json(flat.id, flat.ts, sqlType=stated)
-        else:
-            extra = b'{"canal":{"id":%d,"ts":%d}}' % (flat.id, flat.ts)
         time = None if flat.es is None else flat.es * 1000
         gtid = flat.gtid or None
         schema, convert = self.schema, self.convert
         changes = []
+        extra, carried = _extra(flat, stated[0]), stated[0]
         for index, after in enumerate(rows):
+            if stated[index] is not carried:
+                carried = stated[index]
+                extra = _extra(flat, carried)
             if convert is not None:
                 convert(after)
             before = None
@@ -245,44 +243,21 @@ class CanalTable:
             raise ValueError(f"{counted(len(rows), 'row')} in data but {len(old)} in old")
         return [self.empty] * missing + old
 
-    def _understood(self, flat: Any, value: bytes) -> bool:
-        """Whether a message says nothing but what was decoded: no name stands twice in it.
-
-        Of columns that only rows name, all have to be there. Encoding it gives the same bytes
-        again, or at least, where a producer writes JSON in other ways, as many quotes: every name
-        and every string has two.
-        """
-        if not flat.data or self.empty in flat.data:
-            return False  # no row, or one without columns
-        if self.loose and any(map(self.gaps, flat.data)):
-            return False
-        _json_into(flat, self.buffer)
-        if self.buffer == value:
-            return True
-        count = self.count
-        strings = self.strings + (flat.gtid is not None) + (flat.sql is not None)
-        for row in flat.data:
-            strings += count(row)
-        for row in flat.old or ():
-            strings += count(row)
-        return quotes_of(value) == 2 * strings + self.raw_quotes + self.sql_quotes
-
-    def _numbered(self, flat: Any) -> bool:
-        """Whether the `sqlType` is known for such rows."""
-        if not self.types.varying:
-            return flat.sqlType == self.sql or self._recall(flat.sqlType, USUAL)
-        kinds = {self.types.unusual(row) for row in flat.data}
-        return len(kinds) == 1 and self._recall(flat.sqlType, kinds.pop())
-
-    def _recall(self, sql: Raw | None, unusual: Unusual) -> bool:
-        """Take over what is known about a `sqlType` of such rows; false where nothing is."""
-        stated = self.known.get((b"null" if sql is None else bytes(sql), unusual))
-        if stated is None:
-            return False
-        self.sql = None if sql is None else sql.copy()
-        self.sql_quotes = 0 if sql is None else quotes_of(bytes(sql))
-        self.stated = stated
-        return True
+    def _stated(self, flat: Any) -> list[bytes] | None:
+        """The `sqlType` that each row carries; None where one has none that is known."""
+        known, types = self.known, self.types
+        if not types.varying and flat.sqlType == self.sql:
+            return [self.carried] * len(flat.data)
+        sql = b"null" if flat.sqlType is None else bytes(flat.sqlType)
+        if not types.varying:
+            stated = known.get((sql, USUAL))
+            if stated is None:
+                return None
+            self.sql = None if flat.sqlType is None else flat.sqlType.copy()
+            self.carried = stated
+            return [stated] * len(flat.data)
+        found = [known.get((sql, types.unusual(row))) for row in flat.data]
+        return None if None in found else found  # type: ignore[return-value]
 
     def change(self, message: Message, flat: Any, index: int, row: Raw, old: Raw) -> Change:
         """One row of a message on the slow way.
@@ -358,16 +333,19 @@ class CanalTable:
     def learn(self, flat: Any, changes: list[Change]) -> None:
         """Remember the `sqlType` of a message whose rows were all good.
 
-        Canal states it for the last row.
+        Canal states it for the last row; others carry it where it is not theirs.
         """
         if not changes or any(change.outcome != "ok" for change in changes):
             return
-        last = changes[-1]
-        carried = self._carried(flat, last.before if last.after is None else last.after)
-        if len(self.known) >= MOST_KNOWN:
-            self.known.clear()
-        unusual = self.types.unusual(last.before if last.after is None else last.after)
-        self.known[bytes(flat.sqlType), unusual] = b"" if carried is None else bytes(carried)
+        sql = bytes(flat.sqlType)
+        for change in changes:
+            image = change.before if change.after is None else change.after
+            unusual = self.types.unusual(image)
+            if (sql, unusual) not in self.known:
+                if len(self.known) >= MOST_KNOWN:
+                    self.known.clear()
+                carried = self._carried(flat, image)
+                self.known[sql, unusual] = b"" if carried is None else bytes(carried)
 
 
 def refuse_untold(places: list[int], names: tuple[str, ...]) -> None:
@@ -382,6 +360,13 @@ def refuse_untold(places: list[int], names: tuple[str, ...]) -> None:
     if places:
         sentence = f"column {names[places[0]]!r} is in old and not in data"
         raise Refusal("shape", f"{sentence}, so that its value after the update is not known")
+
+
+def _extra(flat: Any, stated: bytes) -> bytes | None:
+    """What only a Canal target can carry on of a row; see `extra_json`."""
+    if flat.id is None or flat.ts is None or stated:
+        return extra_json(flat.id, flat.ts, sqlType=Raw(stated) if stated else None)
+    return b'{"canal":{"id":%d,"ts":%d}}' % (flat.id, flat.ts)
 
 
 def extra_json(identity: int | None, ts: int | None, **more: Any) -> bytes | None:

@@ -31,13 +31,12 @@ from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
 from waybill.values.generated import function, overlay
-from waybill.values.json_rows import Readers, RowReader, SameMessage, row_of
+from waybill.values.json_rows import Readers, RowReader, row_of
 from waybill.values.known_columns import News
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
@@ -275,41 +274,27 @@ class _TableDecoder:
         self.schema_name = schema_name
         self.missing = settings.missing
         self.reader, self.schema = reader, reader.schema
-        self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
-        wire: Any = reader.wire
-        origin: Any = Literal[tuple(ROWS)]
-        metadata = msgspec.defstruct(
-            "Metadata",
-            [
-                ("timestamp", _TEXT, UNSET),
-                ("record_type", Literal["data"]),
-                ("operation", origin),
-                ("partition_key_type", _TEXT, UNSET),
-                ("partition_key_value", _TEXT, UNSET),
-                ("schema_name", None if schema_name is None else Literal[schema_name]),
-                ("table_name", Literal[table]),
-                *_OPTIONAL[3:],
-            ],
-            rename="kebab",
-            forbid_unknown_fields=True,
-            kw_only=True,
-            gc=False,
-        )
-        made = msgspec.defstruct(
-            "Record",
-            [("data", wire), ("before", wire | UnsetType | None, UNSET), ("metadata", metadata)],
-            rename={"before": settings.before_field},
-            forbid_unknown_fields=True,
-            kw_only=True,
-            gc=False,
-        )
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
+        row: Any = reader.wire
+        carried = dict(_CARRIED)
+        metadata = {
+            "timestamp": carried.pop("timestamp"),
+            "record-type": Literal["data"],
+            "operation": Literal[tuple(ROWS)],
+            "partition-key-type": carried.pop("partition-key-type"),
+            "partition-key-value": carried.pop("partition-key-value"),
+            "schema-name": None if schema_name is None else Literal[schema_name],
+            "table-name": Literal[table],
+            **carried,
+        }
+        before = settings.before_field
+        members = {"data": row, before: row | UnsetType | None, "metadata": strict(metadata)}
+        self.decode = KnownMessage(strict(members, attributes={before: "before"}))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a record of this table; None if it needs a closer look."""
         parsed = self.decode(value)
-        if not self.same(parsed, value):
+        if parsed is None:
             return None
         metadata, reader = parsed.metadata, self.reader
         operation = ROWS[metadata.operation]

@@ -10,12 +10,10 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from waybill.envelopes.stated_keys import is_compared
 from waybill.records import Change
 from waybill.values.generated import function, overlay
-from waybill.values.json_rows import SameMessage
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.envelopes.maxwell.positions import Positions
     from waybill.records import Message
     from waybill.values.json_rows import RowReader
@@ -149,23 +147,21 @@ class MaxwellTable:
         self.positions = positions
         self.overlay = overlay(len(self.schema.columns), {})
         self.compared = key == list(self.schema.key or ()) and is_compared(self.schema)
-        self.same = SameMessage()
-        wire = readers[0].wire
-        made = msgspec.defstruct(
-            "Row",
-            [
-                ("database", Literal[database]),
-                ("table", Literal[table]),
-                ("type", _ORIGIN),
-                *[(n, kind, UNSET) for n, kind in {**HEAD, **CARRIED, **KEY}.items()],
-                ("data", wire),
-                ("old", wire | UnsetType, UNSET),
-            ],
-            forbid_unknown_fields=True,
-            kw_only=True,
-            gc=False,
+        row = readers[0].wire
+        self.decode = KnownMessage(
+            strict(
+                {
+                    "database": Literal[database],
+                    "table": Literal[table],
+                    "type": _ORIGIN,
+                    **HEAD,
+                    **CARRIED,
+                    **KEY,
+                    "data": row,
+                    "old": row | UnsetType,
+                }
+            )
         )
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look.
@@ -175,7 +171,7 @@ class MaxwellTable:
             Refusal: a value is bad.
         """
         parsed = self.decode(value)
-        if given(parsed.primary_key_columns) != self.key or not self.same(parsed, value):
+        if parsed is None or given(parsed.primary_key_columns) != self.key:
             return None
         if self.key is None and named_key(message) is not None:
             return None

@@ -25,13 +25,12 @@ from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
 from waybill.values.generated import function
-from waybill.values.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.values.json_rows import Readers, Row, RowReader, row_of
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
@@ -166,29 +165,16 @@ class _TableDecoder:
         self.key = key
         self.reader, self.schema = reader, reader.schema
         self.clock = clock
-        self.same = SameMessage()
-        wire: Any = reader.wire | UnsetType | None
-        made = msgspec.defstruct(
-            "Operation",
-            [
-                ("table", Literal[name]),
-                ("op_type", _ORIGIN),
-                *[(n, kind, UNSET) for n, kind in _CARRIED.items() if n != "tokens"],
-                ("primary_keys", _KEY, UNSET),
-                ("tokens", _CARRIED["tokens"], UNSET),
-                ("before", wire, UNSET),
-                ("after", wire, UNSET),
-            ],
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
+        row: Any = reader.wire | UnsetType | None
+        members = {"table": Literal[name], "op_type": _ORIGIN, **_CARRIED}
+        tokens = members.pop("tokens")
+        members |= {"primary_keys": _KEY, "tokens": tokens, "before": row, "after": row}
+        self.decode = KnownMessage(strict(members))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look."""
         parsed = self.decode(value)
-        key = None if parsed.primary_keys is UNSET else parsed.primary_keys
-        if key != self.key or not self.same(parsed, value):
+        if parsed is None or _given(parsed.primary_keys) != self.key:
             return None
         operation = ROWS[parsed.op_type]
         before, after, reader = parsed.before or None, parsed.after or None, self.reader
@@ -206,6 +192,10 @@ class _TableDecoder:
         extra = b'{"ogg":%b}' % _json(_carried_of(parsed))
         row = (operation, old, new, extra)
         return [_change(message, self.clock, reader.schema, parsed, row)]
+
+
+def _given(key: Any) -> list[str] | None:
+    return None if key is UNSET else key
 
 
 def _compact(raw: Raw) -> Raw:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.oms.lobs import forget, untouchable
-from waybill.envelopes.oms.rows import ROWS, row_reader
+from waybill.envelopes.oms.records import ROWS, seconds
 from waybill.envelopes.oms.type_names import DIALECT, in_notation
 from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, notation_of, read_one
 from waybill.envelopes.oms.writers import LIGHT_TYPE
-from waybill.envelopes.stated_keys import is_compared
-from waybill.records import Column, intern_schema
-from waybill.types import BOOLEAN
+from waybill.envelopes.sequence.settings import settled
+from waybill.envelopes.stated_keys import SEPARATOR, is_compared
+from waybill.records import Change, Column, intern_schema
+from waybill.types import BOOLEAN, INTEGER_RANGE
 from waybill.values.generated import function
 from waybill.values.json_rows import row_values
-from waybill.values.values import quotes_of
+from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import AS_IT_IS, Step, one_row, two_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from waybill.records import Change, Message, TableSchema
+    from waybill.records import Message, TableSchema
     from waybill.types import LogicalType
     from waybill.values.notation import Notation
 
@@ -41,6 +44,11 @@ SEQUENCE = Annotated[int, Meta(ge=0)]
 """`storeDataSequence`: seconds and a counter, or a log sequence number."""
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 """What a name in a typed decoder cannot hold."""
+_MINUS_ZERO = re.compile(rb":\s*-0[,}\s]")
+"""An integer that is carried on as it stands, and is another one once it was decoded."""
+_MAX_TIMES = 1_000
+
+_json = msgspec.json.Encoder().encode
 
 
 class Shape(NamedTuple):
@@ -151,33 +159,95 @@ class OmsTable:
         """Whether `record_primary_value` has to be the key of the row."""
         self.lobs = untouchable(self.schema) if lobs else ()
         self.forget = forget(self.lobs)
-        self.light = shape.light
+        self.light = None if shape.light is None else Raw(shape.light)
         self.in_messages = in_messages
         self.Image = self.schema.Image
-        light: list[Any] = [] if shape.light is None else [("light", Raw | UnsetType, UNSET)]
-        wire = msgspec.defstruct(
-            "Row",
-            [*[(f"f{i}", WIRE_TYPES[n.wire]) for i, n in enumerate(self.notations)], *light],
-            rename={f"f{i}": name for i, name in enumerate(shape.names)} | {"light": LIGHT_TYPE},
-            forbid_unknown_fields=True,
-            gc=False,
-        )
+        self.shape = shape
+        self.times = _Times()
         fields = set(shape.fields)
         self.fast = {"allMetaData", "recordType"} <= fields <= {
             "allMetaData",
             "recordType",
             *_IMAGES,
         } and _UNSAFE.search("".join(shape.meta)) is None
-        if self.fast:
-            self.read = self._reader(shape, wire)
 
-    def _reader(self, shape: Shape, wire: Any) -> Callable[[Message, bytes], list[Change] | None]:
-        """A function that reads messages of this shape; None for one that needs a closer look.
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The change of a message of this shape; None if it needs a closer look.
 
-        The shape's fields are required and no other is allowed. It raises one of `JSON_ERRORS`
-        for another shape, and a Refusal for a bad value.
+        Raises:
+            ValueError: it is of another shape (`JSON_ERRORS`).
+            Refusal: a value is bad.
         """
-        exact: dict[str, str | None] = {
+        record = self.decode(value)
+        if record is None or (self.light is not None and not self._tells_types(record)):
+            return None
+        meta, kind = record.allMetaData, record.recordType
+        before, after = record.prevStruct, record.postStruct
+        if before is None or after is None:
+            if after is before or (after is None) is not (kind == "DELETE"):
+                return None
+            before = None if before is None else self.one(before)
+            after = None if after is None else self.one(after)
+        elif kind == "UPDATE":
+            before, after = self.two(before, after)
+            self.forget(before, after)
+        else:
+            return None
+        if self.told_key and meta.record_primary_value is not None:
+            key = self.schema.key_values(before if after is None else after)
+            if meta.record_primary_value != SEPARATOR.join(map(str, key)):
+                return None
+        sequence, operation = meta.storeDataSequence, ROWS[kind]
+        change = Change(
+            operation,
+            self.schema,
+            message,
+            before=before,
+            after=after,
+            sequence=None if sequence is None else (sequence,),
+            full_row=operation == "read" and sequence is None,
+            source_time=self.times[meta.timestamp],
+            extra=b'{"oms":%b}' % _json(self.carried(meta)),
+        )
+        if sequence is not None and self.in_messages:
+            return [change]
+        return [settled(change, "storeDataSequence", self.in_messages, timed=True)]
+
+    def _tells_types(self, record: Any) -> bool:
+        """Whether the rows say about their types what those of this shape do."""
+        before, after = record.prevStruct, record.postStruct
+        if before is None or after is None:
+            one = after or before
+            return one is not None and one.light == self.light
+        return after.light == self.light and before.light in (self.light, UNSET)
+
+    @cached_property
+    def decode(self) -> KnownMessage:
+        """Decodes a message; the shape's fields are required and no other is allowed."""
+        shape = self.shape
+        light: list[Any] = [] if shape.light is None else [("light", Raw | UnsetType, UNSET)]
+        row = msgspec.defstruct(
+            "Row",
+            [*[(f"f{i}", WIRE_TYPES[n.wire]) for i, n in enumerate(self.notations)], *light],
+            rename={f"f{i}": name for i, name in enumerate(shape.names)} | {"light": LIGHT_TYPE},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        members = {
+            "allMetaData": self.meta,
+            "recordType": Literal[tuple(ROWS)],
+            "prevStruct": row | None,
+            "postStruct": row | None,
+        }
+        absent = [name for name in _IMAGES if name not in shape.fields]
+        record = strict({name: members[name] for name in shape.fields}, absent)
+        return KnownMessage(record, _MINUS_ZERO.search)
+
+    @cached_property
+    def meta(self) -> type[Any]:
+        """The struct of `allMetaData`."""
+        shape = self.shape
+        exact = {
             "record_primary_key": shape.primary_key,
             "dbType": shape.db_type,
             "table_name": shape.table,
@@ -187,50 +257,38 @@ class OmsTable:
             **{n: None if text is None else Literal[text] for n, text in exact.items()},
             "storeDataSequence": SEQUENCE | None,
             "timestamp": str | None,
-            "record_primary_value": str | int | None,
         }
-        other = str | int | None
-        attributes = {n: n if n in kinds else f"x{i}" for i, n in enumerate(shape.meta)}
-        meta = msgspec.defstruct(
-            "Meta",
-            [(attributes[name], kinds.get(name, other)) for name in shape.meta],
-            rename={attribute: name for name, attribute in attributes.items()},
-            namespace={n: None for n in _READ if n not in shape.meta},
-            forbid_unknown_fields=True,
-            gc=False,
+        members = {name: kinds.get(name, str | int | None) for name in shape.meta}
+        return strict(members, [name for name in _READ if name not in shape.meta])
+
+    @cached_property
+    def carried(self) -> Callable[[Any], Any]:
+        """From `allMetaData` to what is carried on of it."""
+        known = {"storeDataSequence", *DERIVED}
+        if database_of(self.shape.db, self.shape.db_type, self.tenant) == self.shape.db:
+            known.add("db")
+        fields = zip(self.meta.__struct_fields__, self.shape.meta, strict=True)
+        names = {field: name for field, name in fields if name not in known}
+        made = msgspec.defstruct("Carried", [(f, Any) for f in names], rename=names, gc=False)
+        return function(
+            "carried(meta)",
+            [f"return Carried({', '.join(f'meta.{field}' for field in names)})"],
+            {"Carried": made},
         )
-        parts = {
-            "allMetaData": meta,
-            "recordType": Literal[tuple(ROWS)],
-            "prevStruct": wire | None,
-            "postStruct": wire | None,
-        }
-        record = msgspec.defstruct(
-            "Record",
-            [(name, parts[name]) for name in shape.fields],
-            namespace={n: None for n in _IMAGES if n not in shape.fields},
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        carried = {
-            attribute: name
-            for name, attribute in attributes.items()
-            if name not in DERIVED
-            and name != "storeDataSequence"
-            and (name != "db" or database_of(shape.db, shape.db_type, self.tenant) != shape.db)
-        }
-        extra = msgspec.defstruct("Carried", [(a, Any) for a in carried], rename=carried, gc=False)
-        return row_reader(
-            self.schema,
-            self.notations,
-            msgspec.json.Decoder(record).decode,
-            extra,
-            _quote_counter(shape, list(attributes.values()), self.notations),
-            self.lobs,
-            None if self.light is None else Raw(self.light),
-            self.in_messages,
-            self.told_key,
-        )
+
+    @cached_property
+    def one(self) -> Callable[[Any], Any]:
+        """From a decoded row to an image; raises a Refusal for a bad value."""
+        return one_row(self._steps, self.Image)
+
+    @cached_property
+    def two(self) -> Callable[[Any, Any], tuple[Any, Any]]:
+        """The same for both rows of an update."""
+        return two_rows(self._steps, self.Image)
+
+    @property
+    def _steps(self) -> list[Step]:
+        return [_step(notation) for notation in self.notations]
 
     def image(self, row: Mapping[str, Raw]) -> Any:
         """The image of a row on the slow way; columns that are not there are absent.
@@ -241,22 +299,30 @@ class OmsTable:
         return self.Image(*row_values(row, self.schema.names, self.notations, read_one))
 
 
-def _quote_counter(
-    shape: Shape, attributes: list[str], notations: list[Notation]
-) -> Callable[[Any], int]:
-    """A function that tells how many quotes a message needs for what was decoded of it."""
-    # Names and the record type; those of the images come with them.
-    lines = [f"n = {len(shape.fields) + len(shape.meta) + 1}", "meta = record.allMetaData"]
-    lines += [f"if meta.{name}.__class__ is str: n += 1" for name in attributes]
-    for name in _IMAGES:
-        lines += [f"row = record.{name}", "if row is not None:", f"    n += {len(notations)}"]
-        lines += [
-            f"    if row.f{i}.__class__ is str: n += 1"
-            for i, notation in enumerate(notations)
-            if notation.wire in ("text", "boolean", "moment")
-        ]
-        if shape.light is not None:
-            # The name and what the types are written with.
-            quotes = 1 + quotes_of(shape.light) // 2
-            lines.append(f"    if row.light is not UNSET: n += {quotes}")
-    return function("quotes(record)", [*lines, "return 2 * n"], {})
+def _step(notation: Notation) -> Step:
+    """What turns a decoded value into its canonical text."""
+    if notation.wire in INTEGER_RANGE:
+        # The decoder knows the limits of all but the largest type.
+        beyond = f"    if {{v}} > {INTEGER_RANGE['uint64'][1]}: raise ValueError"
+        checked = [beyond] if notation.wire == "uint64" else []
+        return Step(("if {v} is not None:", *checked, "    {v} = str({v})"))
+    if notation.wire == "number":
+        convert = "{v} = {c}({v})"
+        if notation.plain:
+            # JSON that stands between these two is a number; most have no exponent.
+            plain = '"," < {v} < ":" and "e" not in {v} and "E" not in {v}'
+            convert = f"if not ({plain}): {convert}"
+        return Step(('{v} = str({v}, "ascii")', convert), notation.read)
+    if notation.read is None:
+        return AS_IT_IS
+    return Step(("if {v} is not None: {v} = {c}({v})",), notation.read)
+
+
+class _Times(dict[str | None, int | None]):
+    """Microseconds by `timestamp`: many messages share a second."""
+
+    def __missing__(self, timestamp: str | None) -> int | None:
+        if len(self) >= _MAX_TIMES:
+            self.clear()
+        time = self[timestamp] = seconds(timestamp)
+        return time

@@ -121,9 +121,11 @@ class TidbTable(CanalTable):
         self.mysql = types(*[text for _, text in named])
         return {**super()._kinds(shape), "_tidb": _Commit, "mysqlType": types}
 
-    def _changes(self, message: Message, flat: Any, operation: str) -> list[Change]:
+    def _changes(
+        self, message: Message, flat: Any, operation: str, stated: list[bytes]
+    ) -> list[Change]:
         """See `CanalTable._changes`; their place in the order is that of the commit."""
-        (change,) = super()._changes(message, flat, operation)
+        (change,) = super()._changes(message, flat, operation, stated)
         number = flat._tidb.commitTs
         if number > LARGEST:
             raise ValueError("what TiCDC does not write is read exactly, which says what is wrong")

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from waybill.caches import Bounded
 from waybill.envelopes.databus.event import DELETE, UPSERT, Event
-from waybill.values.json_rows import SameMessage
+from waybill.values.known_messages import KnownMessage
 from waybill.values.values import JSON_ERRORS
 
 _Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -33,8 +33,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     value: str
 
 
-_row = msgspec.json.Decoder(_Row).decode
-_same = SameMessage()
+_row = KnownMessage(_Row)
 _digests: Bounded[str, bytes] = Bounded()
 
 
@@ -47,7 +46,7 @@ def usual_row(line: bytes, at: int) -> Event | None:
     """
     try:
         told = _row(line)
-        if not _same(told, line):
+        if told is None:
             return None
         digest = _digests.get(told.schemaId)
         if digest is None:

@@ -37,7 +37,6 @@ from waybill.protocol import Settings
 from waybill.records import Change, Message
 from waybill.values.declared import shown
 from waybill.values.instants import LAST_MS, Zone
-from waybill.values.json_rows import SameMessage
 from waybill.values.known_columns import News
 from waybill.values.values import JSON_ERRORS, check_json, is_integer_text, json_refusal
 
@@ -111,7 +110,6 @@ class TupleDecoder(Remembering):
         self.zone = Zone(settings.timezone)
         self.in_messages = settings.sequence_ids == "in_messages"
         self.memory = self._tables = TableReaders(rules, self.zone)
-        self._same = SameMessage()
         self._objects: Bounded[tuple[str, bytes], Fast] = Bounded()
         self._records: Bounded[tuple[str, str | None], Fast] = Bounded()
         self._table_at: Bounded[str, int] = Bounded()
@@ -149,18 +147,16 @@ class TupleDecoder(Remembering):
             start = at + len(_TABLE)
             fast = self._objects.get((message.topic, value[start : value.find(b'"', start)]))
             wire = None if fast is None else fast.decode(value)
-            attributes: Any = None
         else:
             if not self._records:
                 return None
             wire = decode_record(value)
-            attributes = wire.Attributes
-            if attributes:
+            if wire is None or wire.Attributes:
                 return None
             at = self._table_at.get(message.topic, -1)
             name = wire.Data[at] if 0 <= at < len(wire.Data) else None
             fast = self._records.get((message.topic, name))
-        if fast is None or not self._same(wire, value):
+        if fast is None or wire is None:
             return None
         metadata, image = fast.read(wire)
         return change_of(message, fast.reader, metadata, image, fast.time_kind, self.in_messages)

@@ -33,6 +33,7 @@ from waybill.values.declared import shown
 from waybill.values.generated import FEW, Few, function
 from waybill.values.json_columns import kind_of
 from waybill.values.known_columns import Memory
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.values import is_plain_number
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Fast(NamedTuple):
     Attributes:
         reader: the table.
         time_kind: the DataHub type of the time of the change.
-        decode: from the bytes of a record to a struct that says all of it.
+        decode: from the bytes of a record to a struct that says all of it, None if none does.
         read: from such a struct to its metadata and its image; raises ValueError or a Refusal.
     """
 
@@ -163,16 +164,12 @@ _METADATA = "Metadata(sequence, operation, time, table, before, after)"
 
 def fast_object(table: TableReader, forms: Forms, time_kind: str | None) -> Fast:
     """The fast way for objects that have these names, in this order."""
-    wire = msgspec.defstruct(
-        "Object",
-        [(f"m{i}", str | None if quoted else Raw) for i, (_, quoted) in enumerate(forms)],
-        rename={f"m{i}": name for i, (name, _) in enumerate(forms)},
-        forbid_unknown_fields=True,
-        gc=False,
-    )
+    fields = {name: f"m{i}" for i, (name, _) in enumerate(forms)}
+    kinds = {name: str | None if quoted else Raw for name, quoted in forms}
+    wire = strict(kinds, attributes=fields)
     lines, scope = _assignments(table, forms, [f"w.m{i}" for i in range(len(forms))])
     read = function("read(w)", [*lines, f"return {_METADATA}, image"], scope)
-    return Fast(table, time_kind, msgspec.json.Decoder(wire).decode, read)
+    return Fast(table, time_kind, KnownMessage(wire), read)
 
 
 class ServiceRecord(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -190,7 +187,7 @@ class ServiceRecord(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     BatchIndex: int | UnsetType = UNSET
 
 
-decode_record = msgspec.json.Decoder(ServiceRecord).decode
+decode_record = KnownMessage(ServiceRecord)
 
 
 def fast_record(table: TableReader, fields: tuple[Field, ...], time_kind: str | None) -> Fast:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from waybill.envelopes.dms.values import key_alone, micros_of
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 from waybill.records import Change
-from waybill.values.json_rows import SameMessage
+from waybill.values.known_messages import KnownMessage, strict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.records import Message, TableSchema
     from waybill.values.json_rows import RowReader
 
@@ -39,32 +37,22 @@ class FileTable:
 
     def __init__(self, reader: RowReader, time: str, order: str) -> None:
         self.reader = reader
-        self.same = SameMessage()
         self.order = order
-        added = {"Op": "op"}
-        for column, field in ((time, "time"), (order, "order")):
-            if column:
-                added[column] = field
-        fields = msgspec.structs.fields(reader.wire)
-        made = msgspec.defstruct(
-            "Row",
-            [
-                *[(name, _TEXT, UNSET) for name in added.values()],
-                *[(field.name, field.type, UNSET) for field in fields],
-            ],
-            rename={field: column for column, field in added.items()}
-            | {field.name: field.encode_name for field in fields},
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
-        self.timed, self.ordered = "time" in added.values(), "order" in added.values()
+        added = {"Op": "op", time: "time", order: "order"}
+        added.pop("", None)
+        columns = msgspec.structs.fields(reader.wire)
+        members = {**dict.fromkeys(added, _TEXT), **{c.encode_name: c.type for c in columns}}
+        attributes = added | {c.encode_name: c.name for c in columns}
+        self.decode = KnownMessage(strict(members, attributes=attributes))
+        self.timed, self.ordered = bool(time), bool(order)
 
     def read(self, message: Message, value: bytes) -> Change | None:
         """The change of a row of this table; None if it needs a closer look."""
         parsed = self.decode(value)
+        if parsed is None:
+            return None
         operation = ROWS.get(parsed.op) if parsed.op else "read"
-        if operation is None or not self.same(parsed, value):
+        if operation is None:
             return None
         image = self.reader.read(parsed)
         if image == self.reader.empty:

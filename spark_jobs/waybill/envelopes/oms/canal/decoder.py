@@ -42,12 +42,11 @@ from waybill.envelopes.truncates import check_emptied
 from waybill.errors import Refusal
 from waybill.records import Change, refused
 from waybill.values.generated import overlay
-from waybill.values.json_rows import Row, SameMessage, row_of
+from waybill.values.json_rows import Row, row_of
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.envelopes.oms.settings import OmsReadSettings
     from waybill.records import Message
     from waybill.tables import TableRules
@@ -174,34 +173,29 @@ class _TableDecoder:
         self.forms: set[tuple[bytes, ...]] = set()
         self.told: tuple[Raw, ...] = ()
         self.overlay = overlay(len(found.schema.columns), {})
-        self.same = SameMessage()
 
     @cached_property
-    def decode(self) -> Callable[[bytes], Any]:
+    def decode(self) -> KnownMessage:
         """Reads a message whose fields and columns are all known."""
-        wire: Any = self.found.reader.wire
-        number: Any = int | None | UnsetType
-        made = msgspec.defstruct(
-            "Flat",
-            [
-                ("database", str | None | UnsetType, UNSET),
-                ("sqlType", Raw, _NULL),
-                ("data", list[wire]),
-                ("pkNames", Raw, _NULL),
-                ("old", list[wire] | None | UnsetType, UNSET),
-                ("mysqlType", Raw, _NULL),
-                ("type", _ROW_TYPE),
-                ("table", Literal[self.table]),
-                ("es", Millis | None | UnsetType, UNSET),
-                ("isDdl", bool | None | UnsetType, UNSET),
-                ("ts", number, UNSET),
-                ("sql", str | None | UnsetType, UNSET),
-            ],
-            kw_only=True,
-            forbid_unknown_fields=True,
-            gc=False,
+        row: Any = self.found.reader.wire
+        return KnownMessage(
+            strict(
+                {
+                    "database": str | None | UnsetType,
+                    "sqlType": Raw,
+                    "data": list[row],
+                    "pkNames": Raw,
+                    "old": list[row] | None | UnsetType,
+                    "mysqlType": Raw,
+                    "type": _ROW_TYPE,
+                    "table": Literal[self.table],
+                    "es": Millis | None | UnsetType,
+                    "isDdl": bool | None | UnsetType,
+                    "ts": int | None | UnsetType,
+                    "sql": str | None | UnsetType,
+                }
+            )
         )
-        return msgspec.json.Decoder(made).decode
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The changes of a message of this table; None if it needs a closer look.
@@ -213,7 +207,7 @@ class _TableDecoder:
         if self.found.loose:
             return None
         flat = self.decode(value)
-        if flat.database != self.database or flat.isDdl is True or flat.sql:
+        if flat is None or flat.database != self.database or flat.isDdl is True or flat.sql:
             return None
         described = flat.mysqlType, flat.pkNames, flat.sqlType
         if described != self.told:
@@ -225,7 +219,7 @@ class _TableDecoder:
             old = None
         elif flat.type != "UPDATE" or len(old) != len(rows):
             return None
-        if not rows or not self.same(flat, value):
+        if not rows:
             return None
         reader, changes = self.found.reader, []
         for index, row in enumerate(rows):

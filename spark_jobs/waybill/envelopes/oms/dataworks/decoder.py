@@ -41,13 +41,11 @@ from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import check_emptied, of_partition
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
-from waybill.values.json_rows import SameMessage
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
     from waybill.records import Message
     from waybill.tables import TableRules
@@ -151,6 +149,9 @@ def _form(parsed: Any) -> tuple[bytes, bytes]:
     return bytes(parsed.schema), bytes(parsed.extend)
 
 
+_Times: Any = strict(MOMENTS)
+
+
 class _TableDecoder:
     """A table of messages that name these types and this key, and the fast way to read them."""
 
@@ -159,47 +160,26 @@ class _TableDecoder:
         self.source = source
         self.found = found
         self.forms: set[tuple[bytes, bytes]] = set()
-        self.same = SameMessage()
 
     @cached_property
-    def decode(self) -> Callable[[bytes], Any]:
+    def decode(self) -> KnownMessage:
         """Reads a message whose members and columns are all known."""
-        image = msgspec.defstruct(
-            "Image", [("data", self.found.reader.wire)], forbid_unknown_fields=True, gc=False
-        )
-        images: Any = image | None | UnsetType
-        times = msgspec.defstruct(
-            "Times",
-            [(name, kind, UNSET) for name, kind in MOMENTS.items()],
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        payload = msgspec.defstruct(
-            "Payload",
-            [
-                ("before", images, UNSET),
-                ("after", images, UNSET),
-                ("op", _ROW_OP),
-                ("timestamp", times | None | UnsetType, UNSET),
-                ("ddl", None | UnsetType, UNSET),
-                ("scn", str | int | None | UnsetType, UNSET),
-            ],
-            kw_only=True,
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        made = msgspec.defstruct(
-            "DataWorks",
-            [
-                ("version", Literal["2.0"]),
-                ("schema", Raw),
-                ("payload", payload),
-                ("extend", Raw | UnsetType, UNSET),
-            ],
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        return msgspec.json.Decoder(made).decode
+        images: Any = strict({"data": self.found.reader.wire}) | None | UnsetType
+        payload = {
+            "before": images,
+            "after": images,
+            "op": _ROW_OP,
+            "timestamp": _Times | None | UnsetType,
+            "ddl": None | UnsetType,
+            "scn": str | int | None | UnsetType,
+        }
+        members = {
+            "version": Literal["2.0"],
+            "schema": Raw,
+            "payload": strict(payload),
+            "extend": Raw | UnsetType,
+        }
+        return KnownMessage(strict(members))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look.
@@ -211,8 +191,10 @@ class _TableDecoder:
         if self.found.loose:
             return None
         parsed = self.decode(value)
+        if parsed is None:
+            return None
         extend = NULL if parsed.extend is UNSET else parsed.extend
-        if (bytes(parsed.schema), bytes(extend)) not in self.forms or not self.same(parsed, value):
+        if (bytes(parsed.schema), bytes(extend)) not in self.forms:
             return None
         payload, reader = parsed.payload, self.found.reader
         before, after = payload.before or None, payload.after or None

@@ -42,7 +42,7 @@ from waybill.envelopes.oms.bulk_rows import (
     writer_of,
 )
 from waybill.envelopes.oms.lobs import untouchable
-from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
+from waybill.envelopes.oms.records import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 from waybill.envelopes.oms.values import notation_of
 from waybill.envelopes.oms.writers import LIGHT_TYPE

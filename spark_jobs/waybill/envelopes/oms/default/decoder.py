@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from waybill.caches import Bounded
 from waybill.envelopes.memory.known_tables import FastFirst
-from waybill.envelopes.oms.rows import ROWS, seconds
+from waybill.envelopes.oms.records import ROWS, seconds
 from waybill.envelopes.oms.tables import (
     DERIVED,
     SEQUENCE,

@@ -57,8 +57,8 @@ from waybill.envelopes.oms.bulk_rows import (
     writers_of,
 )
 from waybill.envelopes.oms.lobs import untouchable
+from waybill.envelopes.oms.records import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.row_ids import opening_of
-from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.shareplex.decoder import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex.encoder import shown
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence

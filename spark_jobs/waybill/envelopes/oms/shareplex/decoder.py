@@ -36,7 +36,8 @@ from waybill.errors import Refusal
 from waybill.records import Change
 from waybill.sequence_layout import optional
 from waybill.values.generated import function, overlay
-from waybill.values.json_rows import Readers, RowReader, SameMessage, row_of
+from waybill.values.json_rows import Readers, RowReader, row_of
+from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.temporal import utc_from_wall, zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
@@ -185,31 +186,18 @@ class _TableDecoder:
         self.tenants = decoder.tenants
         self.times = decoder.times
         self.in_messages = decoder.in_messages
-        self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
         self.only_key = only_key(reader.schema)
         self.told_key = bool(reader.schema.key) and is_compared(reader.schema)
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
 
     @cached_property
-    def decode(self) -> Callable[[bytes], Any]:
+    def decode(self) -> KnownMessage:
         """Reads a message whose fields and columns are all known."""
-        exact = {"op": _ORIGIN, "table": Literal[self.name]}
-        meta = msgspec.defstruct(
-            "Meta",
-            [(n, exact[n]) if n in exact else (n, META[n], UNSET) for n in _ORDER],
-            forbid_unknown_fields=True,
-            kw_only=True,
-            gc=False,
-        )
-        wire: Any = self.reader.wire
-        made = msgspec.defstruct(
-            "SharePlex",
-            [("data", wire), ("meta", meta), ("key", wire | UnsetType | None, UNSET)],
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        return msgspec.json.Decoder(made).decode
+        kinds = META | {"op": _ORIGIN, "table": Literal[self.name]}
+        meta = strict({name: kinds[name] for name in _ORDER})
+        row: Any = self.reader.wire
+        return KnownMessage(strict({"data": row, "meta": meta, "key": row | UnsetType | None}))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look.
@@ -219,7 +207,7 @@ class _TableDecoder:
             Refusal: a value is bad.
         """
         parsed = self.decode(value)
-        if not self.same(parsed, value):
+        if parsed is None:
             return None
         meta, reader = parsed.meta, self.reader
         operation = OPERATIONS[meta.op]

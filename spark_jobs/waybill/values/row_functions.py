@@ -1,0 +1,83 @@
+"""Functions that make rows of rows, compiled from what becomes of each column.
+
+They run once for every row, so nothing is called in them that can stand in the function itself. A
+value that is the same before and after a change is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from waybill.values.generated import function
+
+
+class Step(NamedTuple):
+    """What becomes of the value of a column.
+
+    Attributes:
+        lines: statements that turn the variable `{v}` into it, in which `{c}` is `call` and `{t}`
+            is `test`; none leave the value as it is.
+        call: what they call.
+        test: what they ask.
+    """
+
+    lines: tuple[str, ...] = ()
+    call: Callable[[Any], Any] | None = None
+    test: Callable[[Any], Any] | None = None
+
+
+AS_IT_IS = Step()
+
+
+def one_row(
+    steps: Sequence[Step], made: Callable[..., Any], names: Mapping[str, Any] | None = None
+) -> Callable[[Any], Any]:
+    """A function from a row to another one.
+
+    Args:
+        steps: what becomes of each column.
+        made: makes the other row of its values in order.
+        names: what else the statements ask for.
+    """
+    lines = []
+    for i, step in enumerate(steps):
+        lines += [f"a{i} = row.f{i}", *_of(step, "a", i)]
+    return function(
+        "one(row)", [*lines, f"return made({_all('a', steps)})"], _scope(steps, made, names)
+    )
+
+
+def two_rows(
+    steps: Sequence[Step], made: Callable[..., Any], names: Mapping[str, Any] | None = None
+) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """A function from the rows before and after a change to both others; see `one_row`."""
+    lines = []
+    for i, step in enumerate(steps):
+        lines += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
+        if step.lines:
+            new, old = _of(step, "a", i), _of(step, "b", i)
+            lines += [f"if a{i} == b{i}:", *_indented(new), f"    b{i} = a{i}", "else:"]
+            lines += _indented([*new, *old])
+    both = f"return made({_all('b', steps)}), made({_all('a', steps)})"
+    return function("two(before, after)", [*lines, both], _scope(steps, made, names))
+
+
+def _of(step: Step, letter: str, i: int) -> list[str]:
+    return [line.format(v=f"{letter}{i}", c=f"c{i}", t=f"t{i}") for line in step.lines]
+
+
+def _all(letter: str, steps: Sequence[Step]) -> str:
+    return ", ".join(f"{letter}{i}" for i in range(len(steps)))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _scope(
+    steps: Sequence[Step], made: Callable[..., Any], names: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    calls = {f"c{i}": step.call for i, step in enumerate(steps) if step.call is not None}
+    tests = {f"t{i}": step.test for i, step in enumerate(steps) if step.test is not None}
+    return {"made": made, **(names or {}), **calls, **tests}
