@@ -185,10 +185,14 @@ class MappedChanges:
     def _statements(
         self, rows: pa.Table, named: Any, of: list[MappedTable | None], why: Any
     ) -> pa.Table:
-        is_ddl = pc.equal(rows.column("operation"), pa.scalar("ddl"))
-        if "ddl_text" not in rows.schema.names or not pc.any(is_ddl).as_py():
+        if "ddl_text" not in rows.schema.names:
             return rows
-        among = np.asarray(is_ddl)[named]
+        operations = rows.column("operation")
+        is_ddl = pc.equal(operations, pa.scalar("ddl"))
+        has_text: Any = pc.or_(is_ddl, pc.is_valid(rows.column("ddl_text")))
+        among = np.asarray(has_text)[named]
+        if not among.any():
+            return rows
         places = named[among]
         tables = [mapped for mapped, is_one in zip(of, among.tolist(), strict=True) if is_one]
         texts = _taken(rows, "ddl_text", places)
@@ -196,8 +200,9 @@ class MappedChanges:
             None if m is None else self.mapping.statement(text, m)
             for m, text in zip(tables, texts, strict=True)
         ]
-        for place, text in zip(places.tolist(), made, strict=True):
-            if text is None:
+        kinds = operations.take(pa.array(places)).to_pylist()
+        for place, text, kind in zip(places.tolist(), made, kinds, strict=True):
+            if text is None and kind != "truncate":
                 why[place] = STATEMENT
         return _set(rows, "ddl_text", places, made)
 
@@ -257,7 +262,7 @@ def _text_of(change: Change, name: str) -> str | None:
 
 
 def _extra(text: str, mapped: MappedTable) -> bytes | None:
-    return carried_with(text.encode(), mapped.schema)
+    return text.encode() if mapped.told_as_it_was else carried_with(text.encode(), mapped)
 
 
 def _key(text: str, mapped: MappedTable) -> bytes | None:

@@ -11,7 +11,7 @@ from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.carried import carried_with
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET, NOT_SELECTED
-from waybill.mapping.statements import mapped_statement
+from waybill.mapping.statements import changes_rows, mapped_statement
 from waybill.mapping.table import Event, MappedTable
 from waybill.tables import TableRules
 
@@ -105,20 +105,26 @@ class ChangeMapper:
         return self._made(change, mapped, False)
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
-        """A DDL statement of a table with its new names; None where there is none."""
-        if mapped.told_as_it_was:
+        """A statement of a table with its new names; None where there is none.
+
+        One that changes rows has the values of the source, so it is told only of a table whose rows
+        are all taken as they are.
+        """
+        if text is None or mapped.same:
             return text
-        return mapped_statement(text or "", mapped, self.of)
+        if mapped.told_as_it_was:
+            return None if changes_rows(text, mapped.source.dialect) else text
+        return mapped_statement(text, mapped, self.of)
 
     def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""
         made = msgspec.structs.replace(change, schema=mapped.schema)
         if change.extra is not None and (moved_in_or_out or not mapped.told_as_it_was):
             operation = change.operation if moved_in_or_out else None
-            made.extra = carried_with(change.extra, mapped.schema, operation)
-        if change.operation == "ddl":
+            made.extra = carried_with(change.extra, mapped, operation)
+        if change.operation == "ddl" or change.ddl_text is not None:
             made.ddl_text = self.statement(change.ddl_text, mapped)
-            if made.ddl_text is None:
+            if made.ddl_text is None and change.operation != "truncate":
                 return Mapped(None, STATEMENT)
         event = Event(change.operation, change.source_time, change.sequence)
         if change.before is not None:

@@ -21,7 +21,7 @@ _DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "ts
 def mapped_statement(
     text: str, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
 ) -> str | None:
-    """A DDL statement with the new names, without what it says of columns that are gone.
+    """A statement with the new names, without what it says of columns that are gone.
 
     Args:
         text: one statement.
@@ -29,8 +29,8 @@ def mapped_statement(
         find: what becomes of other tables that it names.
 
     Returns:
-        None where it cannot be read, nothing of it is left, or it names a default of a column
-        whose values are masked.
+        None where it cannot be read, nothing of it is left, it names a default of a column whose
+        values are masked, or it changes rows that become other ones.
     """
     from sqlglot import exp
 
@@ -40,6 +40,8 @@ def mapped_statement(
     tree, dialect = statement
     if isinstance(tree, exp.Command):
         return None
+    if not _defines(tree) and not mapped.rows_stay:
+        return None
     if isinstance(tree, exp.Alter) and not _actions_left(tree, mapped):
         return None
     if isinstance(tree, exp.Create) and not mapped.columns_stay:
@@ -48,6 +50,22 @@ def mapped_statement(
     for table in list(tree.find_all(exp.Table)):
         _rename_table(table, mapped, find)
     return tree.sql(dialect=dialect)
+
+
+def changes_rows(text: str, dialect: str) -> bool:
+    """Whether a statement is about rows, as far as it can be read, and defines nothing."""
+    from sqlglot import exp
+
+    statement = _parsed(text, dialect)
+    if statement is None or isinstance(statement[0], exp.Command):
+        return False
+    return not _defines(statement[0])
+
+
+def _defines(tree: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(tree, exp.Create | exp.Alter | exp.Drop | exp.TruncateTable)
 
 
 def _parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:

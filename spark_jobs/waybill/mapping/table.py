@@ -118,9 +118,14 @@ class MappedTable:
         self._rules = rules
 
     @property
+    def rows_stay(self) -> bool:
+        """Whether all its rows are taken as they are, so that statements may tell of them."""
+        return self.columns_stay and all(rule.where is None for rule in self._rules)
+
+    @property
     def same(self) -> bool:
         """Whether no change of it becomes another one."""
-        return self.told_as_it_was and self.holds is None
+        return self.told_as_it_was and self.rows_stay
 
     @property
     def told_as_it_was(self) -> bool:
