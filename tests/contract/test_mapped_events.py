@@ -68,7 +68,7 @@ def events_of(name: str):
 def test_of_a_table_with_another_name_they_get_the_same(name):
     seen = set()
     for change, settings in events_of(name):
-        mapped, why, _ = ChangeMapper(NAMED).map(change)
+        mapped, why, *_ = ChangeMapper(NAMED).map(change)
         if mapped is None:
             assert (change.operation, why) == ("ddl", STATEMENT)
             continue
