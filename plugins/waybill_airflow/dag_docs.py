@@ -76,6 +76,8 @@ def _mapping(select: Selection, tables: list[TableMapping]) -> Iterator[tuple[st
         ):
             if names:
                 told.append(f"{what} {', '.join(map(_code, names))}")
+        if one.join is not None:
+            told.append(f"joins all with their name in {_code(one.join.column)}")
         if one.where is not None:
             told.append(f"rows where {_code(one.where)}")
         yield f"Maps {', '.join(map(_code, one.tables))}", "; ".join(told)

@@ -45,7 +45,7 @@ def mapped(history: History, text: str) -> tuple[list[Change], set[Any]]:
     mapper = ChangeMapper(Rules(of_tables=(Rule(("*",), where=text),)))
     made, refused = [], set()
     for change in history.changes:
-        found, why, sentence = mapper.map(change)
+        found, why, sentence, _ = mapper.map(change)
         if found is not None:
             made.append(found)
         elif sentence is not None:

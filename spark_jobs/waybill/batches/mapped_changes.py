@@ -6,6 +6,7 @@ together. Only rows of tables whose columns change are looked at one by one.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -14,17 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waybill.batches.message_rows import CHANGE, changes_of
+from waybill.lake_columns import MESSAGE_PLACE
 from waybill.mapping.carried import carried_with
-from waybill.mapping.changes import NO_TABLE_RULES, STATEMENT, ChangeMapper
+from waybill.mapping.changes import NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
 from waybill.mapping.rules import NOT_SELECTED
+from waybill.mapping.shards import VOID
 from waybill.mapping.table import Event
 from waybill.order import read_order_key
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from waybill.mapping.rules import Rules
+    from waybill.mapping.shards import Emptied, Floor
     from waybill.mapping.table import MappedTable
     from waybill.records import Change, TableSchema
     from waybill.tables import TableRules
@@ -45,11 +49,13 @@ class MappedRows(NamedTuple):
         why: for each row why it is left out (the class of the refusal where it is refused), null
             where it is taken.
         sentences: for each row why it is refused, null where it is not.
+        emptied: by number of a row which of the joined tables it empties.
     """
 
     rows: pa.Table
     why: pa.Array[Any]
     sentences: pa.Array[Any]
+    emptied: dict[int, Emptied]
 
 
 class MappedChanges:
@@ -59,6 +65,8 @@ class MappedChanges:
         rules: the mapping.
         schemas: the schemas of the rows by id; may grow.
         declared: see `ChangeMapper`.
+        floors: where joined tables were emptied before, by the source's names.
+        by_source_time: whether times order what has no sequence id.
 
     Attributes:
         schemas: those of the mapped rows by id, as far as they were met.
@@ -69,7 +77,11 @@ class MappedChanges:
         rules: Rules,
         schemas: dict[str, TableSchema],
         declared: TableRules = NO_TABLE_RULES,
+        floors: Mapping[str, Floor] = MappingProxyType({}),
+        by_source_time: bool = False,
     ) -> None:
+        self._floors, self._by_source_time = floors, by_source_time
+        self._emptied: dict[int, Emptied] = {}
         self.mapping = ChangeMapper(rules, declared)
         self._given = schemas
         self.schemas: dict[str, TableSchema] = {}
@@ -97,14 +109,48 @@ class MappedChanges:
         left_out = np.array([mapped is None for mapped in found] + [False], np.bool_)[numbers]
         why[left_out] = NOT_SELECTED
         sentences = np.full(len(numbers), None, object)
+        self._emptied = {}
+        if self._floors:
+            self._void(rows, found, numbers, why)
         asked = np.array([m is not None and m.holds is not None for m in found] + [False], np.bool_)
-        apart = asked[numbers]
+        apart = asked[numbers] & (why != VOID)
         if apart.any():
             rows = self._one_by_one(rows, apart, why, sentences)
         changed = np.array([m is not None and not m.same for m in found] + [False], np.bool_)
         if changed.any():
             rows = self._changed(rows, found, numbers, changed, why, apart)
-        return MappedRows(rows, pa.array(why, pa.string()), pa.array(sentences, pa.string()))
+        told = [pa.array(texts, pa.string()) for texts in (why, sentences)]
+        return MappedRows(rows, told[0], told[1], self._emptied)
+
+    def _void(
+        self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any
+    ) -> None:
+        """Say of rows of joined tables that they are from before their table was emptied.
+
+        Args:
+            rows: all rows.
+            found: what becomes of each schema.
+            numbers: for each row the number of its schema.
+            why: for each row why it is left out.
+        """
+        names = [None if m is None or m.join is None else m.source.qualified_name for m in found]
+        floors = [None if name is None else self._floors.get(name) for name in names] + [None]
+        places = np.flatnonzero(np.array([floor is not None for floor in floors])[numbers])
+        if not len(places):
+            return
+        operations = _taken(rows, "operation", places)
+        outcomes = _taken(rows, "outcome", places)
+        orders = _taken(rows, "order_key", places)
+        stand = zip(*(_taken(rows, name, places) for name in MESSAGE_PLACE), strict=True)
+        told = zip(places.tolist(), orders, _micros(rows, places), stand, strict=True)
+        for (number, order, time, place), outcome, operation in zip(
+            told, outcomes, operations, strict=True
+        ):
+            floor = floors[numbers[number]]
+            if floor is None or outcome != "ok" or operation not in ROW_OPERATIONS:
+                continue
+            if floor.voids(order, time, place, self._by_source_time):
+                why[number] = VOID
 
     def _one_by_one(self, rows: pa.Table, apart: Any, why: Any, sentences: Any) -> pa.Table:
         """Rows with what becomes of those whose table has a condition.
@@ -130,7 +176,7 @@ class MappedChanges:
         number = 0
         for batch in chosen.to_batches():
             for change in changes_of(batch, self._given):
-                made, reason, sentence = self.mapping.map(change)
+                made, reason, sentence, _ = self.mapping.map(change)
                 why[places[number]], sentences[places[number]] = reason, sentence
                 for name, texts in told.items():
                     texts.append(None if made is None else _text_of(made, name))
@@ -185,21 +231,57 @@ class MappedChanges:
     def _statements(
         self, rows: pa.Table, named: Any, of: list[MappedTable | None], why: Any
     ) -> pa.Table:
-        is_ddl = pc.equal(rows.column("operation"), pa.scalar("ddl"))
-        if "ddl_text" not in rows.schema.names or not pc.any(is_ddl).as_py():
+        if "ddl_text" not in rows.schema.names:
             return rows
-        among = np.asarray(is_ddl)[named]
+        operations = rows.column("operation")
+        is_ddl = pc.equal(operations, pa.scalar("ddl"))
+        has_text: Any = pc.or_(is_ddl, pc.is_valid(rows.column("ddl_text")))
+        among = np.asarray(has_text)[named]
+        joined = np.array([m is not None and m.join is not None for m in of], np.bool_)
+        if joined.any():
+            about = np.asarray(pc.is_in(operations, value_set=pa.array(OF_TABLES)))
+            among |= about[named] & joined
+        if not among.any():
+            return rows
         places = named[among]
         tables = [mapped for mapped, is_one in zip(of, among.tolist(), strict=True) if is_one]
         texts = _taken(rows, "ddl_text", places)
+        kinds = _taken(rows, "operation", places)
+        self._of_shards(places, tables, kinds, texts, why)
         made = [
             None if m is None else self.mapping.statement(text, m)
             for m, text in zip(tables, texts, strict=True)
         ]
-        for place, text in zip(places.tolist(), made, strict=True):
-            if text is None:
+        for place, text, kind in zip(places.tolist(), made, kinds, strict=True):
+            if text is None and kind != "truncate" and why[place] is None:
                 why[place] = STATEMENT
         return _set(rows, "ddl_text", places, made)
+
+    def _of_shards(
+        self,
+        places: Any,
+        tables: list[MappedTable | None],
+        kinds: list[str],
+        texts: list[str | None],
+        why: Any,
+    ) -> None:
+        """Say what becomes of TRUNCATEs and statements of joined tables.
+
+        Args:
+            places: numbers of their rows.
+            tables: what becomes of the table of each.
+            kinds: operation of each.
+            texts: statement of each.
+            why: for each row of all why it is left out.
+        """
+        for place, mapped, kind, text in zip(places.tolist(), tables, kinds, texts, strict=True):
+            if mapped is None or mapped.join is None or kind not in OF_TABLES:
+                continue
+            told = self.mapping.of_shard(kind, text, mapped)
+            if told.why is not None:
+                why[place] = told.why
+            if told.emptied is not None:
+                self._emptied[place] = told.emptied
 
     def _images(self, rows: pa.Table, of: list[MappedTable | None], places: Any) -> pa.Table:
         """Rows with the mapped images and keys of some."""
@@ -228,8 +310,7 @@ class MappedChanges:
         nothing: list[Any] = [None] * len(places)
         times = nothing
         if "source_time" in rows.schema.names:
-            column = rows.column("source_time").take(pa.array(places))
-            times = column.cast(pa.int64()).to_pylist()
+            times = _micros(rows, places)
         orders = _taken(rows, "order_key", places) if "order_key" in rows.schema.names else nothing
         return [
             Event(operation, time, None if order is None else read_order_key(order)[0])
@@ -257,7 +338,7 @@ def _text_of(change: Change, name: str) -> str | None:
 
 
 def _extra(text: str, mapped: MappedTable) -> bytes | None:
-    return carried_with(text.encode(), mapped.schema)
+    return text.encode() if mapped.told_as_it_was else carried_with(text.encode(), mapped)
 
 
 def _key(text: str, mapped: MappedTable) -> bytes | None:
@@ -281,6 +362,10 @@ def _edited(
 
 def _taken(rows: pa.Table, name: str, places: Any) -> list[Any]:
     return rows.column(name).take(pa.array(places)).to_pylist()
+
+
+def _micros(rows: pa.Table, places: Any) -> list[int | None]:
+    return rows.column("source_time").take(pa.array(places)).cast(pa.int64()).to_pylist()
 
 
 def _set(rows: pa.Table, name: str, places: Any, texts: list[str | None]) -> pa.Table:

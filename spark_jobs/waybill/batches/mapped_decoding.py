@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.records import TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from waybill.mapping.rules import Rules
+    from waybill.mapping.shards import Floor
     from waybill.tables import TableRules
 
 _GONE = (
@@ -25,6 +28,7 @@ _GONE = (
     *("half", "reason", "raw_key", "raw"),
 )
 """What is not kept of a change that is left out."""
+NO_FLOORS: Mapping[str, Floor] = MappingProxyType({})
 _RAW = ("raw_key", "raw")
 HIDDEN = "the sentence is left out, as it may show what the migration masks"
 """Stands for the reason of a refusal where values are masked."""
@@ -36,12 +40,24 @@ class MappedDecoding:
     Args:
         rules: the mapping.
         declared: what is declared of the source's tables.
+        floors: see `MappedChanges`.
+        by_source_time: see `MappedChanges`.
+
+    Attributes:
+        emptied: how many TRUNCATEs and statements there were that empty joined tables.
     """
 
-    def __init__(self, rules: Rules, declared: TableRules) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        declared: TableRules,
+        floors: Mapping[str, Floor] = NO_FLOORS,
+        by_source_time: bool = False,
+    ) -> None:
+        self.emptied = 0
         self._hides = rules.masks
         self._given: dict[str, TableSchema] = {}
-        self._mapped = MappedChanges(rules, self._given, declared)
+        self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time)
 
     @property
     def names(self) -> dict[str, str]:
@@ -71,7 +87,7 @@ class MappedDecoding:
     def _rows(self, schemas: list[pa.RecordBatch], rows: pa.Table) -> list[pa.RecordBatch]:
         if not rows.num_rows:
             return schemas
-        found, why, sentences = self._mapped.map(rows)
+        found, why, sentences, emptied = self._mapped.map(rows)
         out = pc.is_valid(why)
         if pc.any(out).as_py():
             refused = pc.is_valid(sentences)
@@ -81,6 +97,14 @@ class MappedDecoding:
             for name in _GONE:
                 found = _set(found, name, out, pa.scalar(None, CHANGES.field(name).type))
             found = _set(found, "reason", refused, sentences)
+        if emptied:
+            # Whoever makes the deletes reads here which tables are meant.
+            self.emptied += len(emptied)
+            texts = [emptied.get(place) for place in range(found.num_rows)]
+            told = pa.array(
+                [None if t is None else json.dumps(t._asdict()) for t in texts], pa.string()
+            )
+            found = _set(found, "extra", pc.is_valid(told), told)
         if self._hides:
             for name in _RAW:
                 found = found.set_column(

@@ -51,7 +51,7 @@ class MappedMessageBatches:
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `outbox` for every change of `batches`; one that is left out has one, skipped."""
         for batch in batches:
-            rows, why, sentences = self._mapped.map(pa.Table.from_batches([batch]))
+            rows, why, sentences, _ = self._mapped.map(pa.Table.from_batches([batch]))
             out = np.asarray(pc.is_valid(why))
             if not out.any():
                 yield from self._work.convert(_batches(rows))

@@ -45,7 +45,7 @@ def mapped(
     left_out: Counter[str] = Counter()
     try:
         for change in changes:
-            found, why, sentence = mapper.map(change)
+            found, why, sentence, _ = mapper.map(change)
             if found is not None:
                 made.append(found)
                 continue

@@ -14,6 +14,7 @@ from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.registry_schemas import RegistrySchemas
+from waybill.convert.shards import JoinedTables, known_floors
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
 from waybill.envelopes.pairs import PairJoiner
@@ -79,6 +80,11 @@ class Decoding:
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""
+        self.emptied = Tally(context.spark.sparkContext)
+        """How many statements tasks have met that empty joined tables."""
+        self.floors = (
+            known_floors(context, branch.table, "convert") if reading.mapping.joins else {}
+        )
 
     def run(self, after: int | None, upto: int | None, report: StageReport) -> None:
         """Write what the archive brought between two snapshots, and fill the report.
@@ -110,25 +116,42 @@ class Decoding:
             self._settle_halves(report)
         if report.waiting:
             end_waiting(self.context, self.branch, self.sizes, report)
+        if self.reading.mapping.joins:
+            self._join_tables(report)
         self.sizes.tell(report, "changes")
+
+    def _join_tables(self, report: StageReport) -> None:
+        """Do what tables that become one need, when all changes of the batch are written."""
+        joined = JoinedTables(self.context, self.branch, self.reading.mapping, self.floors)
+        if self.emptied.counts:
+            joined.empty(report)
+        joined.tell(report)
+        if report.rows_out:
+            joined.check_keys()
 
     def _decode(self, tally: Tally) -> Make:
         """From batches of the archive to batches of `changes`, in a task."""
         reading, batch_id, renamed = self.reading, self.context.batch, self.renamed
         schemas, sizes = self.schemas.of_tasks(), self.sizes
+        emptied, floors = self.emptied, dict(self.floors)
+        by_source_time = self.context.spec.order.ambiguous == "source_time"
 
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
             reader = reading.envelope.bulk_reader if reading.settings.at_once else None
             work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
-            mapping = MappedDecoding(reading.mapping, reading.rules) if reading.mapping else None
+            mapping = None
+            if reading.mapping:
+                mapping = MappedDecoding(reading.mapping, reading.rules, floors, by_source_time)
             rows = work.convert(iter(batches))
             yield from sizes.of(rows if mapping is None else mapping.of(rows))
             joined = 0 if joiner is None else joiner.joined
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
             if mapping is not None and reading.mapping.renames:
                 renamed.add({f"{now}\n{old}": old for now, old in mapping.names.items()})
+            if mapping is not None and mapping.emptied:
+                emptied.add({"statements": mapping.emptied})
             schemas.end()
 
         return decode

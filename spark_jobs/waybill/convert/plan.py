@@ -12,7 +12,7 @@ from waybill.convert.full_loads import WithFullLoads
 from waybill.envelopes import registry
 from waybill.errors import Code, ConfigurationError, LossError
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import NO_RULES, Rules
+from waybill.mapping.rules import NO_RULES, Rules, fits
 from waybill.storage.open import open_storage
 from waybill.suggestions import did_you_mean
 
@@ -129,6 +129,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
             "whole updates"
         )
         raise ConfigurationError(message, code=Code.MAPPING)
+    _check_dumps(spec, reading.mapping)
     reading.decoder()
     writings = []
     for number, target in enumerate(spec.publish):
@@ -141,6 +142,17 @@ def make_plan(spec: Migration) -> ConvertPlan:
         writings.append(EncodePlan(target.label, envelope, settings, target.mapping()))
         writings[-1].encoder()
     return ConvertPlan(reading, tuple(writings))
+
+
+def _check_dumps(spec: Migration, mapping: Rules) -> None:
+    for table in spec.full:
+        for rule in mapping.of_tables:
+            if rule.join is not None and fits((table,), rule.tables):
+                message = (
+                    f"full.{table}: a dump replaces the rows of the joined table, of which those "
+                    "of this one are a part: leave it out, and have the source send full rows"
+                )
+                raise ConfigurationError(message, code=Code.MAPPING)
 
 
 def _check_reloads(spec: Migration, source: Envelope) -> None:

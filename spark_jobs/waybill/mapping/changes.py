@@ -11,7 +11,8 @@ from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.carried import carried_with
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET, NOT_SELECTED
-from waybill.mapping.statements import mapped_statement
+from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, of_shard
+from waybill.mapping.statements import changes_rows, mapped_statement
 from waybill.mapping.table import Event, MappedTable
 from waybill.tables import TableRules
 
@@ -37,6 +38,9 @@ def add_name(names: dict[str, str], now: str, before: str) -> None:
 
 NO_TABLE_RULES = TableRules()
 
+OF_TABLES = ("truncate", "ddl", "other")
+"""Operations that are about a table and tell no row."""
+
 STATEMENT = "statement of a mapped table"
 """Why a statement is skipped that cannot be written with the new names."""
 
@@ -48,11 +52,13 @@ class Mapped(NamedTuple):
         change: as it becomes, None where it is left out.
         why: why it is left out; the class of the refusal where it is refused.
         sentence: why it is refused, None where it is not.
+        emptied: which of the joined tables it empties, None if none.
     """
 
     change: Change | None
     why: str | None = None
     sentence: str | None = None
+    emptied: Emptied | None = None
 
 
 class ChangeMapper:
@@ -83,7 +89,8 @@ class ChangeMapper:
                 types = self._declared.find(schema.database, schema.schema, schema.table).columns
                 made = MappedTable(schema, self.rules.rules_of(schema), types)
             if made is not None and schema.table:
-                add_name(self.names, made.schema.qualified_name, schema.qualified_name)
+                now, before = made.schema.qualified_name, schema.qualified_name
+                add_name(self.names, now, before if made.join is None else f"shards of {now}")
             self._tables[schema] = made
         return self._tables[schema]
 
@@ -94,6 +101,10 @@ class ChangeMapper:
             return Mapped(None, NOT_SELECTED)
         if mapped.same:
             return Mapped(change)
+        if mapped.join is not None and change.operation in OF_TABLES:
+            told = self.of_shard(change.operation, change.ddl_text, mapped)
+            if told.why is not None:
+                return told
         if mapped.holds is not None:
             try:
                 found = moved(change, mapped.holds)
@@ -104,21 +115,39 @@ class ChangeMapper:
             return self._made(found, mapped, found is not change)
         return self._made(change, mapped, False)
 
+    def of_shard(self, operation: str, text: str | None, mapped: MappedTable) -> Mapped:
+        """What becomes of a TRUNCATE or statement of one of the joined tables, but its text.
+
+        Raises:
+            ConfigurationError: see `waybill.mapping.shards.of_shard`.
+        """
+        told = of_shard(operation, text, mapped, self.of)
+        if told.emptied and mapped.join is not None:
+            column, in_key, _ = mapped.join
+            return Mapped(None, EMPTIED, emptied=Emptied(told.emptied, column, in_key))
+        return Mapped(None, None if told.stays else OF_ONE)
+
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
-        """A DDL statement of a table with its new names; None where there is none."""
-        if mapped.told_as_it_was:
+        """A statement of a table with its new names; None where there is none.
+
+        One that changes rows has the values of the source, so it is told only of a table whose rows
+        are all taken as they are.
+        """
+        if text is None or mapped.same:
             return text
-        return mapped_statement(text or "", mapped, self.of)
+        if mapped.told_as_it_was:
+            return None if changes_rows(text, mapped.source.dialect) else text
+        return mapped_statement(text, mapped, self.of)
 
     def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""
         made = msgspec.structs.replace(change, schema=mapped.schema)
         if change.extra is not None and (moved_in_or_out or not mapped.told_as_it_was):
             operation = change.operation if moved_in_or_out else None
-            made.extra = carried_with(change.extra, mapped.schema, operation)
-        if change.operation == "ddl":
+            made.extra = carried_with(change.extra, mapped, operation)
+        if change.operation == "ddl" or change.ddl_text is not None:
             made.ddl_text = self.statement(change.ddl_text, mapped)
-            if made.ddl_text is None:
+            if made.ddl_text is None and change.operation != "truncate":
                 return Mapped(None, STATEMENT)
         event = Event(change.operation, change.source_time, change.sequence)
         if change.before is not None:

@@ -43,6 +43,21 @@ class Added(NamedTuple):
     text: str = ""
 
 
+class Join(NamedTuple):
+    """How the tables of a rule become one.
+
+    Attributes:
+        column: the new column with the name of the table that a row is from.
+        in_key: whether that column is part of the key; otherwise no two tables may have one key.
+        shared_defaults: whether a default that a statement gives a new column of one of them holds
+            for the rows of all.
+    """
+
+    column: str
+    in_key: bool
+    shared_defaults: bool = False
+
+
 @dataclass(frozen=True)
 class Rule:
     """What is made of the tables that a rule names; names of columns are those of the source.
@@ -56,6 +71,7 @@ class Rule:
         masks: by name or pattern of a column.
         add: new columns by name.
         where: a condition in SQL that rows have to meet, by the source's names.
+        join: how the tables become one, None where each stays one.
     """
 
     tables: tuple[str, ...]
@@ -66,11 +82,12 @@ class Rule:
     masks: dict[str, Mask] = field(default_factory=dict)
     add: dict[str, Added] = field(default_factory=dict)
     where: str | None = None
+    join: Join | None = None
 
     @property
     def of_columns(self) -> bool:
         """Whether it says anything about columns."""
-        told = (self.drop, self.rename, self.masks, self.add)
+        told = (self.drop, self.rename, self.masks, self.add, self.join)
         return self.keep is not None or any(told)
 
 
@@ -101,6 +118,11 @@ class Rules:
     def conditions(self) -> bool:
         """Whether rows of any table have to meet a condition."""
         return any(rule.where is not None for rule in self.of_tables)
+
+    @property
+    def joins(self) -> bool:
+        """Whether any tables become one."""
+        return any(rule.join is not None for rule in self.of_tables)
 
     @property
     def renames(self) -> bool:

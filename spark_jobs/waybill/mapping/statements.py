@@ -21,7 +21,7 @@ _DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "ts
 def mapped_statement(
     text: str, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
 ) -> str | None:
-    """A DDL statement with the new names, without what it says of columns that are gone.
+    """A statement with the new names, without what it says of columns that are gone.
 
     Args:
         text: one statement.
@@ -29,16 +29,18 @@ def mapped_statement(
         find: what becomes of other tables that it names.
 
     Returns:
-        None where it cannot be read, nothing of it is left, or it names a default of a column
-        whose values are masked.
+        None where it cannot be read, nothing of it is left, it names a default of a column whose
+        values are masked, or it changes rows that become other ones.
     """
     from sqlglot import exp
 
-    statement = _parsed(text, mapped.source.dialect)
+    statement = parsed(text, mapped.source.dialect)
     if statement is None:
         return None
     tree, dialect = statement
     if isinstance(tree, exp.Command):
+        return None
+    if not _defines(tree) and not mapped.rows_stay:
         return None
     if isinstance(tree, exp.Alter) and not _actions_left(tree, mapped):
         return None
@@ -50,7 +52,29 @@ def mapped_statement(
     return tree.sql(dialect=dialect)
 
 
-def _parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
+def changes_rows(text: str, dialect: str) -> bool:
+    """Whether a statement is about rows, as far as it can be read, and defines nothing."""
+    from sqlglot import exp
+
+    statement = parsed(text, dialect)
+    if statement is None or isinstance(statement[0], exp.Command):
+        return False
+    return not _defines(statement[0])
+
+
+def _defines(tree: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(tree, exp.Create | exp.Alter | exp.Drop | exp.TruncateTable)
+
+
+def parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
+    """A statement and the dialect that it is read in; None where it cannot be read.
+
+    Args:
+        text: one statement.
+        dialect: the source's (`mysql`, `postgresql`); both are tried where it is not known.
+    """
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -86,6 +110,26 @@ def _actions_left(tree: exp.Alter, mapped: MappedTable) -> bool:
     return bool(left)
 
 
+def table_named(node: exp.Table, source: TableSchema) -> TableSchema | None:
+    """The table that a statement names, None where it names none.
+
+    Args:
+        node: the name, as far as it is spelled.
+        source: the table that the message names.
+    """
+    parts = [part.name for part in node.parts]
+    if not parts:
+        return None
+    # The part before the table is its schema where the source has some, else its database.
+    of_schema = source.schema is not None
+    space = parts[-2] if len(parts) > 1 else None
+    return intern_schema(
+        source.database if of_schema or space is None else space,
+        (space or source.schema) if of_schema else None,
+        parts[-1],
+    )
+
+
 def _rename_table(
     node: exp.Table, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
 ) -> None:
@@ -98,16 +142,9 @@ def _rename_table(
     if parts[-1].casefold() == (source.table or "").casefold():
         now: TableSchema = mapped.schema
     else:
-        # The part before the table is its schema where the source has some, else its database.
-        of_schema = source.schema is not None
-        space = parts[-2] if len(parts) > 1 else None
-        other = intern_schema(
-            source.database if of_schema or space is None else space,
-            (space or source.schema) if of_schema else None,
-            parts[-1],
-        )
-        found = find(other)
-        now = other if found is None else found.schema
+        other = table_named(node, source)
+        found = None if other is None else find(other)
+        now = (other or source) if found is None else found.schema
     quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else False
     node.set("this", exp.to_identifier(now.table, quoted=quoted))
     if len(parts) > 1:

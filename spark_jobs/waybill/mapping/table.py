@@ -91,10 +91,23 @@ class MappedTable:
         for rule in rules:
             for name, what in rule.add.items():
                 added.setdefault(name, what)
+        self.join = next((rule.join for rule in rules if rule.join is not None), None)
+        """How it becomes one with other tables; None where it stays one."""
+        join = self.join
         if not schema.columns:
             # A statement tells none; its table has them all the same.
-            added = {}
-        self._check_names([one.column.name for one in taken] + list(added))
+            added, join = {}, None
+        own = [] if join is None else [join.column]
+        self._check_names([*(one.column.name for one in taken), *added, *own])
+        self._shard = (schema.qualified_name,) if join is not None else ()
+        self._in_key = self._shard if join is not None and join.in_key else ()
+        if join is not None and schema.key == ():
+            message = (
+                f"{schema.qualified_name} has no key, so its rows cannot be told from those of the "
+                "tables that it is joined with: declare the key columns under tables, or leave it "
+                "out of the rule with join"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
         self._masks = [(i, one.mask) for i, one in enumerate(taken) if one.mask is not None]
         fields = [f"f{one.place}" for one in taken]
         self._take = _several(fields)
@@ -102,12 +115,15 @@ class MappedTable:
         self._same_for_all = [self._constant(what) for what in self._added]
         names = _names(schema, rules)
         new = [Column(name, _type_of(what), None, True) for name, what in added.items()]
-        columns = (*(one.column for one in taken), *new)
+        shard = [Column(name, STRING, None, False) for name in own]
+        columns = (*(one.column for one in taken), *new, *shard)
         self._key_masks = [
             next(one.mask for one in taken if one.place == place) for place in self._key_places()
         ]
         called = {schema.columns[one.place].name: one.column.name for one in taken}
         key = None if schema.key is None else tuple(called.get(n, n) for n in schema.key)
+        if key is not None and self._in_key:
+            key = (*key, *own)
         self.schema = intern_schema(*names, columns, key, schema.dialect)
         self.columns_stay = columns == schema.columns and not self._masks
         where = next((rule.where for rule in rules if rule.where is not None), None)
@@ -118,9 +134,14 @@ class MappedTable:
         self._rules = rules
 
     @property
+    def rows_stay(self) -> bool:
+        """Whether all its rows are taken as they are, so that statements may tell of them."""
+        return self.columns_stay and all(rule.where is None for rule in self._rules)
+
+    @property
     def same(self) -> bool:
         """Whether no change of it becomes another one."""
-        return self.told_as_it_was and self.holds is None
+        return self.told_as_it_was and self.rows_stay
 
     @property
     def told_as_it_was(self) -> bool:
@@ -179,7 +200,7 @@ class MappedTable:
                 values[place] = mask(value)
         for what, text in zip(self._added, self._same_for_all, strict=True):
             values.append(_told(what, event, now) if what.kind in _OF_EVENT else text)
-        return self.schema.Image(*values)
+        return self.schema.Image(*values, *self._shard)
 
     def key(self, key: Any) -> Any:
         """A key image as it becomes."""
@@ -188,7 +209,8 @@ class MappedTable:
             *(
                 value if mask is None or not isinstance(value, str) else mask(value)
                 for value, mask in zip(values, self._key_masks or [None] * len(values), strict=True)
-            )
+            ),
+            *self._in_key,
         )
 
     def image_text(self, text: str, event: Event, now: bool = True) -> bytes:

@@ -192,6 +192,10 @@ class Target(Model):
         if (self.files is None) == (self.kafka is None):
             message = "say where to publish, one of files: {path: …} and kafka: {topic: …}"
             raise ValueError(message)
+        if any(one.join is not None for one in self.map):
+            raise ValueError(
+                "join is for map of the migration only, so that the lake has the joined table, too:"
+            )
         return self
 
     def mapping(self) -> Rules:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from waybill.connections import get_connection
 from waybill.errors import Code, ConfigurationError
-from waybill.mapping.rules import Added, Mask, Rule, Rules
+from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
 from waybill.spec.model import Model
 
 _PARTS = ("database", "schema", "table")
@@ -141,6 +141,23 @@ class Columns(Model):
     `source_time`, `operation` or `sequence` of the change."""
 
 
+class Shards(Model):
+    """How tables become one; see [Shards](mapping.md#shards)."""
+
+    column: str = Field(pattern=r"^\w+$")
+    """A new column with the name of the table that a row is from, such as `shop_1.orders_1`."""
+    keys: Literal["by_shard", "distinct"] = "by_shard"
+    """`by_shard` takes the column into the key. `distinct` says that no two tables have one key,
+    and a batch in which two do is stopped."""
+    defaults: Literal["stop", "shared"] = "stop"
+    """What becomes of a statement that adds a column with a default to one of the tables: the batch
+    is stopped, or rows of all tables get the default (`shared`)."""
+
+    def rule(self) -> Join:
+        """It as plain data."""
+        return Join(self.column, self.keys == "by_shard", self.defaults == "shared")
+
+
 class TableMapping(Model):
     """What becomes of the tables that a rule names.
 
@@ -155,11 +172,17 @@ class TableMapping(Model):
     """What becomes of their columns."""
     where: str | None = Field(default=None, min_length=1)
     """A [condition](mapping.md#rows) in SQL that rows have to meet, by the names of the source."""
+    join: Shards | None = None
+    """Makes [one table](mapping.md#shards) of all that the patterns name. Only of a migration."""
 
     @model_validator(mode="after")
     def _one_name_each(self) -> TableMapping:
-        """Refuse a rule that gives many tables one name."""
+        """Refuse a rule that gives many tables one name, unless it joins them."""
         given = self.rename.given()
+        if self.join is not None:
+            if "{table}" in given.get("table", "{table}"):
+                raise ValueError("join needs a rename.table that is the same for all tables:")
+            return self
         many = [pattern for pattern in self.tables if _wild(pattern.rpartition(".")[2])]
         if "table" in given and many and "{table}" not in given["table"]:
             message = (
@@ -185,6 +208,7 @@ class TableMapping(Model):
             {name: _mask(mask) for name, mask in columns.mask.items()},
             {name: _added(what) for name, what in columns.add.items()},
             self.where,
+            None if self.join is None else self.join.rule(),
         )
 
     @property

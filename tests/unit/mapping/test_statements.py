@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.changes import STATEMENT, ChangeMapper
 from waybill.mapping.rules import Mask, Rule, Rules
-from waybill.records import intern_schema
+from waybill.records import Change, Message, intern_schema
 
 RULES = Rules(
     of_tables=(
@@ -63,3 +63,47 @@ def test_a_table_is_created_with_its_new_name_where_its_columns_stay():
 def test_a_table_that_is_not_mapped_keeps_its_statement():
     rules = Rules(of_tables=(Rule(("other.*",), {"table": "x"}),))
     assert statement("whatever  IT says;", rules) == "whatever  IT says;"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INSERT INTO t VALUES (1, 'x')", "UPDATE t SET a = 1 WHERE id = 2", "DELETE FROM shop.t"],
+)
+def test_statements_about_rows_are_told_only_of_rows_that_stay(text):
+    """They show values as the source has them, of all its rows."""
+    told = statement(text, NAMES)
+    assert told is not None
+    assert "t_v2" in told
+    assert statement(text) is None
+    assert statement(text, Rules(of_tables=(Rule(("*",), where="a > 1"),))) is None
+    assert statement("DROP  TABLE t", Rules(of_tables=(Rule(("*",), where="a > 1"),))) is not None
+
+
+def event(operation: str, text: str | None, extra: bytes | None = None) -> Change:
+    schema = intern_schema("shop", None, "t", (), None, "mysql")
+    message = Message("topic", 0, 0, None, None, None)
+    return Change(operation, schema, message, ddl_text=text, extra=extra)
+
+
+def test_events_that_tell_a_statement_tell_the_mapped_one():
+    found = ChangeMapper(RULES).map(event("truncate", "TRUNCATE TABLE t"))
+    assert found.change is not None
+    assert found.change.ddl_text == "TRUNCATE TABLE t_v2"
+    unread = ChangeMapper(RULES).map(event("truncate", "empty t, please"))
+    assert unread.change is not None
+    assert unread.change.ddl_text is None
+    told = ChangeMapper(NAMES).map(event("other", "INSERT INTO t VALUES (1)"))
+    assert told.change is not None
+    assert told.change.ddl_text == "INSERT INTO t_v2 VALUES (1)"
+    assert ChangeMapper(RULES).map(event("other", "INSERT INTO t VALUES (1)"))[:2] == (
+        None,
+        STATEMENT,
+    )
+    assert ChangeMapper(RULES).map(event("other", None)).change is not None
+
+
+def test_what_an_event_repeats_of_its_statement_goes():
+    extra = b'{"debezium_message":{"ddl":"ALTER TABLE t ADD secret INT DEFAULT 5"}}'
+    (found, *_) = ChangeMapper(RULES).map(event("ddl", "ALTER TABLE t ADD COLUMN c INT", extra))
+    assert found is not None
+    assert found.extra is None

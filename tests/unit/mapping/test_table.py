@@ -154,23 +154,53 @@ def test_a_change_of_the_key_and_what_is_carried_on():
     assert made.old_key_image() == made.schema.Key(old)
     assert made.key_image() == made.schema.Key(new)
     assert made.extra == (
-        b'{"debezium":{"ts_ms":5,"source":{"connector":"postgresql","db":"shop",'
-        b'"schema":"public","table":"x"}}}'
+        b'{"debezium_oldkey":true,"debezium":{"ts_ms":5,"source":{"connector":"postgresql",'
+        b'"db":"shop","schema":"public","table":"x"}}}'
     )
 
 
+CANAL = b'{"canal":{"id":1,"ts":2,"type":"ALTER","sqlType":{"id":4},"sql":"x"}}'
+MAXWELL = b'{"maxwell":{"xoffset":1,"query":"x","old":{"note":"n"},"other":"v"}}'
+
+
 @pytest.mark.parametrize(
-    ("extra", "expected"),
+    ("extra", "named", "masked"),
     [
-        (b'{"canal":{"id":1,"ts":2,"sqlType":{"id":4},"sql":"x"}}', b'{"canal":{"id":1,"ts":2}}'),
-        (b'{"maxwell":{"xoffset":1,"query":"x","other":"v"}}', b'{"maxwell":{"xoffset":1}}'),
-        (b'{"databus":{"key":"secret"}}', None),
-        (b'{"oms":{"db":"tenant.shop"}}', b'{"oms":{}}'),
-        (b'{"ogg":{"tokens":{"a":"b"}}}', b'{"ogg":{"tokens":{"a":"b"}}}'),
-        (b'{"debezium_newkey":{"id":1},"debezium":{"ts_ms":1}}', b'{"debezium":{"ts_ms":1}}'),
+        (
+            CANAL,
+            b'{"canal":{"id":1,"ts":2,"type":"ALTER","sqlType":{"id":4}}}',
+            b'{"canal":{"id":1,"ts":2,"type":"ALTER"}}',
+        ),
+        (MAXWELL, b'{"maxwell":{"xoffset":1,"old":{"note":"n"}}}', b'{"maxwell":{"xoffset":1}}'),
+        (b'{"databus":{"key":"secret"}}', None, None),
+        (b'{"oms":{"db":"tenant.shop"}}', b'{"oms":{"db":"tenant.shop"}}', b'{"oms":{}}'),
+        (
+            b'{"dataworks":{"op":"GTID","dbName":"t.shop","extend":{"a":1},"schema":{}}}',
+            b'{"dataworks":{"op":"GTID","dbName":"t.shop","extend":{"a":1}}}',
+            b'{"dataworks":{"op":"GTID"}}',
+        ),
+        (b'{"streamx":{"op":"XACOMMIT","ddlMeta":"x"}}', *[b'{"streamx":{"op":"XACOMMIT"}}'] * 2),
+        (
+            b'{"shareplex":{"rowid":"x","table":"t1.shop.public.people"}}',
+            b'{"shareplex":{"table":"t1.shop.public.x"}}',
+            b'{"shareplex":{"table":"t1.crm.public.people"}}',
+        ),
+        (
+            b'{"ogg":{"primary_keys":["id"],"tokens":{"a":"b"}}}',
+            b'{"ogg":{"primary_keys":["id"],"tokens":{"a":"b"}}}',
+            b'{"ogg":{"tokens":{"a":"b"}}}',
+        ),
+        (
+            b'{"debezium_newkey":{"id":"1"},"debezium":{"ts_ms":1}}',
+            b'{"debezium_newkey":{"id":"1"},"debezium":{"ts_ms":1}}',
+            b'{"debezium_newkey":{"id":"%b"},"debezium":{"ts_ms":1}}'
+            % hashlib.sha256(b"1").hexdigest().encode(),
+        ),
     ],
 )
-def test_fields_of_the_family_that_stay(extra, expected):
+def test_fields_of_the_family_that_stay(extra, named, masked):
+    """Beside a table with another name, and beside one whose columns are masked."""
     change = Change("delete", PEOPLE, Message("t", 0, 0, None, None, None), extra=extra)
-    rules = Rules(of_tables=(Rule(("*",), {"table": "x"}),))
-    assert ChangeMapper(rules).map(change).change.extra == expected
+    columns = Rule(("*",), {"database": "crm"}, masks={"*": Mask("sha256")})
+    for rule, expected in ((Rule(("*",), {"table": "x"}), named), (columns, masked)):
+        assert ChangeMapper(Rules(of_tables=(rule,))).map(change).change.extra == expected

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.spec.spec_files import GOOD, writer_in
+from waybill.convert.plan import make_plan
 from waybill.errors import ConfigurationError
-from waybill.mapping.rules import Added, Mask
+from waybill.mapping.rules import Added, Join, Mask
 from waybill.spec.file import load_migration
 
 
@@ -53,6 +54,12 @@ def test_the_key_of_an_hmac_is_the_password_of_its_connection(load, monkeypatch)
         ("map: [{tables: a.b, rename: {table: 'x_{tabel}'}}]\n", "only {database}, {schema} and"),
         ("map: [{tables: a.b, rename: {table: 'x{'}}]\n", "only {database}, {schema} and {table}"),
         ("map: [{tables: a.b, rename: {table: ''}}]\n", "a name cannot be empty"),
+        ("map: [{tables: 'a.*', join: {column: s}}]\n", "join needs a rename.table that is the"),
+        (
+            "map: [{tables: 'a.*', rename: {table: '{table}_x'}, join: {column: s}}]\n",
+            "join needs a rename.table that is the same for all tables",
+        ),
+        ('map: [{tables: a.b, rename: {table: c}, join: {column: "it\'s"}}]\n', "join.column"),
         ("map: [{tables: 'a.*', rename: {table: one}}]\n", "give all tables of 'a.*' one name"),
         (
             "map: [{tables: a.b, columns: {mask: {c: md5}}}]\n",
@@ -70,3 +77,19 @@ def test_what_is_wrong_is_told_with_its_place(load, text, sentence):
         load(text)
     assert sentence in error.value.sentence
     assert "shop.yaml:" in error.value.sentence
+
+
+def test_a_dump_of_a_joined_table_is_refused(load):
+    joins = "[{tables: 'a.*', rename: {table: c}, join: {column: s}}]"
+    spec = load(f"map: {joins}\nfull: {{a.b: {{path: dump.parquet}}}}\n")
+    with pytest.raises(ConfigurationError, match=r"WB-1106: full\.a\.b: a dump replaces the rows"):
+        make_plan(spec)
+
+
+def test_tables_are_joined_in_the_lake_or_not_at_all(load, tmp_path):
+    joins = "[{tables: 'a.*', rename: {table: c}, join: {column: s, keys: distinct}}]"
+    (rule,) = load(f"map: {joins}\n").mapping().of_tables
+    assert rule.join == Join("s", in_key=False, shared_defaults=False)
+    text = f"{GOOD}  - {{envelope: ogg, files: {{path: o}}, map: {joins}}}\n"
+    with pytest.raises(ConfigurationError, match="join is for map of the migration only"):
+        load_migration(writer_in(tmp_path / "t")(text))

@@ -1,0 +1,268 @@
+"""Tables that become one: deletes in the place of their TRUNCATEs, and keys that must not meet."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError
+from waybill.lake.names import literal
+from waybill.lake_columns import CHANGE_PLACE as PLACE
+from waybill.lake_columns import CHANGES
+from waybill.mapping.shards import EMPTIED, Emptied, Floor
+from waybill.order import CHANGE
+from waybill.records import ROW_OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from waybill.lake import Branch
+    from waybill.mapping.rules import Join, Rules
+    from waybill.report import StageReport
+    from waybill.stage_context import StageContext
+
+FLOORS = "emptied_tables"
+"""The detail that tells where tables that became one with others were emptied last."""
+
+MADE = "deletes of rows of emptied tables"
+
+_TABLE = ("database", "schema", "table")
+_OF_ROWS = f"outcome = 'ok' AND operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
+_NO_SEQUENCE = f"order_key LIKE '{CHANGE}//%'"
+
+
+class _Statement(NamedTuple):
+    """A statement that empties some of the joined tables.
+
+    Attributes:
+        row: its row of `changes`, the time in microseconds.
+        emptied: which of them.
+    """
+
+    row: Row
+    emptied: Emptied
+
+
+def known_floors(context: StageContext, table: str, stage: str) -> dict[str, Floor]:
+    """Where joined tables were emptied in earlier batches, by the source's names.
+
+    Args:
+        context: of the stage.
+        table: the full name of `changes`.
+        stage: whose reports tell it.
+    """
+    last = context.lake.last(table, stage)
+    told = {} if last is None else last.report["details"].get(FLOORS, {})
+    return {
+        name: Floor(order, time, None if place is None else (place[0], place[1], place[2]))
+        for name, (order, time, place) in told.items()
+    }
+
+
+class JoinedTables:
+    """What a batch has to do for tables that become one, when its changes are written.
+
+    Args:
+        context: of the stage.
+        branch: of `changes`, with what the batch brought.
+        mapping: of the migration.
+        floors: as `known_floors`.
+    """
+
+    def __init__(
+        self, context: StageContext, branch: Branch, mapping: Rules, floors: dict[str, Floor]
+    ) -> None:
+        self.context = context
+        self.branch = branch
+        self.joins = [rule.join for rule in mapping.of_tables if rule.join is not None]
+        self.floors = floors
+        self.by_source_time = context.spec.order.ambiguous == "source_time"
+
+    def empty(self, report: StageReport) -> None:
+        """Write a delete of every row of the tables that statements of the batch empty.
+
+        Raises:
+            ConfigurationError: the order of a statement among the rows cannot be told.
+        """
+        found = self.branch.added().where(f"reason_kind = {literal(EMPTIED)}")
+        micros = F.unix_micros("source_time").alias("source_time")
+        rows = found.select(*PLACE, *_TABLE, "order_key", micros, "extra").collect()
+        newest: dict[str, tuple[_Statement, Floor]] = {}
+        for row in rows:
+            told = json.loads(row.extra)
+            statement = _Statement(row, Emptied(**{**told, "tables": tuple(told["tables"])}))
+            for name in statement.emptied.tables:
+                floor = self._floor(statement, name)
+                known = newest[name][1] if name in newest else self.floors.get(name)
+                if known is None or known.order < floor.order:
+                    newest[name] = statement, floor
+        made: dict[tuple[str, int, int, int], int] = {}
+        for name, (statement, floor) in sorted(newest.items()):
+            place = tuple(statement.row[part] for part in PLACE)
+            added = self._delete(statement, floor, name, made.get(place, 0))
+            made[place] = made.get(place, 0) + added
+            self.floors[name] = floor
+            self._count(statement.row, added, report)
+
+    def tell(self, report: StageReport) -> None:
+        """Keep where tables were emptied with the batch."""
+        if self.floors:
+            report.details[FLOORS] = {name: list(floor) for name, floor in self.floors.items()}
+
+    def check_keys(self) -> None:
+        """See that no key of the batch is in two of the tables that say that theirs are distinct.
+
+        Raises:
+            ConfigurationError: one is; names both places.
+        """
+        for join in self.joins:
+            if not join.in_key:
+                self._check_keys(join)
+
+    def _check_keys(self, join: Join) -> None:
+        shard = _shard_in("coalesce(after, before)", join.column)
+        place = F.concat_ws("/", "topic", "partition", "offset")
+        rows = self._rows().where(shard.isNotNull())
+        told = rows.select(
+            *_TABLE,
+            F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
+            shard.alias("shard"),
+            F.concat(shard, F.lit(" at "), place).alias("told"),
+            (F.col("batch") == self.context.batch).alias("new"),
+        )
+        alike = told.groupBy(*_TABLE, "key").agg(
+            F.max("new").alias("new"),
+            F.min("shard").alias("low"),
+            F.max("shard").alias("high"),
+            F.min_by("told", "shard").alias("one"),
+            F.max_by("told", "shard").alias("other"),
+        )
+        met = alike.where("new AND low <> high").first()
+        if met is None:
+            return
+        name = ".".join(met[part] for part in _TABLE if met[part])
+        message = (
+            f"the key {met.key} of {name} is in two of its tables, {met.one} and {met.other}, and "
+            "map.join.keys says that keys are distinct: set it to by_shard under a new name of the "
+            "migration, or choose tables whose keys are"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
+
+    def _rows(self) -> DataFrame:
+        """Every change of a row that was ever accepted."""
+        return self.context.lake.read(self.branch.table, self.branch.head).where(_OF_ROWS)
+
+    def _of(self, statement: _Statement, name: str) -> DataFrame:
+        """The changes of rows of one of the tables that became one."""
+        shard = _shard_in("coalesce(after, before)", statement.emptied.column)
+        mine = F.coalesce(shard == name, F.lit(False))
+        for part in _TABLE:
+            mine &= F.col(part).eqNullSafe(F.lit(statement.row[part]))
+        return self._rows().where(mine)
+
+    def _floor(self, statement: _Statement, name: str) -> Floor:
+        """Where a statement stands that empties a table.
+
+        Raises:
+            ConfigurationError: it has no sequence id, and the rows are in several partitions.
+        """
+        row = statement.row
+        floor = Floor(row.order_key, row.source_time)
+        if not floor.by_position or self.by_source_time:
+            return floor
+        floor = floor._replace(place=(row.topic, row.partition, row.offset))
+        rows = self._of(statement, name)
+        ahead = f"topic = {literal(row.topic)} AND `partition` = {row.partition}"
+        numbered = rows.where(f"order_key LIKE '{CHANGE}/%' AND NOT {_NO_SEQUENCE}")
+        in_front = numbered.where(f"{ahead} AND `offset` < {row.offset}")
+        newest = in_front.agg(F.max("order_key")).first()
+        apart = rows.where(f"{_NO_SEQUENCE} AND NOT ({ahead})")
+        if self.context.spec.order.ambiguous == "fail" and not apart.isEmpty():
+            message = (
+                f"changes of {name} without a sequence id include a TRUNCATE or DROP that has no "
+                "order against other partitions, so their order is unknown: publish them by key "
+                "into one partition, or set order.ambiguous to source_time or partition"
+            )
+            raise ConfigurationError(message, code=Code.ORDER_AMBIGUOUS)
+        return floor.behind(None if newest is None else newest[0])
+
+    def _delete(self, statement: _Statement, floor: Floor, name: str, after: int) -> int:
+        """Write the deletes of a table's rows; returns how many.
+
+        Every key gets one that was ever seen below its place; newer changes win against it. Where
+        times order the changes, all keys do.
+
+        Args:
+            statement: what empties it.
+            floor: where that stands.
+            name: what the source calls the table.
+            after: how many deletes the statement has become so far.
+        """
+        row, emptied = statement
+        below = F.lit(True) if self.by_source_time else F.col("order_key") < floor.order
+        told = self._of(statement, name).select(
+            F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
+            "schema_id",
+            "order_key",
+        )
+        newest = F.max_by("schema_id", "order_key").alias("schema_id")
+        keys = told.groupBy("key").agg(newest, F.max(below).alias("below")).where("below")
+        own = "}" if emptied.in_key else f",{json.dumps(emptied.column)}:{json.dumps(name)}}}"
+        number = F.row_number().over(Window.orderBy("key"))
+        made: dict[str, Column] = {
+            **{part: F.lit(row[part]) for part in (*PLACE, *_TABLE)},
+            "index": number + (after + row["index"]),
+            "batch": F.lit(self.context.batch),
+            "operation": F.lit("delete"),
+            "key": F.col("key"),
+            "before": F.concat(F.expr("substr(key, 1, length(key) - 1)"), F.lit(own)),
+            "order_key": F.lit(floor.order),
+            "source_time": F.timestamp_micros(F.lit(row.source_time).cast("long")),
+            "schema_id": F.col("schema_id"),
+            "outcome": F.lit("ok"),
+        }
+        types = self.branch.read().schema
+        deletes = keys.select(
+            *(
+                made.get(column, F.lit(None)).cast(types[column].dataType).alias(column)
+                for column in CHANGES.names
+            )
+        ).persist()
+        try:
+            used = [found.schema_id for found in deletes.select("schema_id").distinct().collect()]
+            if not used:
+                return 0
+            self._tell_schemas(used)
+            return self.branch.append(deletes)
+        finally:
+            deletes.unpersist()
+
+    def _tell_schemas(self, ids: Iterable[str]) -> None:
+        """Write the schemas of rows of earlier batches once more: a batch tells its own."""
+        every = self.context.lake.read(self.branch.table, self.branch.head)
+        told = every.where("outcome = 'schema'").where(F.col("schema_id").isin(list(ids)))
+        mine = told.where(F.col("batch") == self.context.batch).select("schema_id")
+        missing = told.join(mine, "schema_id", "left_anti").dropDuplicates(["schema_id"])
+        self.branch.append(
+            missing.select(*CHANGES.names).withColumn("batch", F.lit(self.context.batch))
+        )
+
+    def _count(self, row: Row, made: int, report: StageReport) -> None:
+        report.extra_in[MADE] = report.extra_in.get(MADE, 0) + made
+        report.rows_out += made
+        name = ".".join(row[part] for part in _TABLE if row[part])
+        tables = report.details.setdefault("tables", {})
+        operations = tables.setdefault(name, {})
+        operations["delete"] = operations.get("delete", 0) + made
+        self.context.progress("convert: %s of %s", counted(made, "delete"), name)
+
+
+def _shard_in(image: str, column: str) -> Column:
+    """The value of a column in the text of a row."""
+    return F.get_json_object(F.expr(image), f"$['{column}']")

@@ -1,0 +1,197 @@
+"""Tables that become one: what their statements mean, and what is void of a table that was emptied.
+
+A TRUNCATE or DROP of one of them must leave the rows of the others, and no format has a word for
+that. So it becomes a DELETE of every row of that table, at its own place in the order: whatever
+comes later with a lower order is void, as behind a TRUNCATE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.statements import parsed, table_named
+from waybill.order import placed_after, sequence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import exp
+
+    from waybill.mapping.table import MappedTable
+    from waybill.records import TableSchema
+
+EMPTIED = "its rows of the joined table are deleted"
+"""Why a TRUNCATE or DROP of one of the joined tables is skipped."""
+
+VOID = "from before its table was emptied"
+"""Why a change is skipped that comes after the TRUNCATE or DROP that it stands before."""
+
+OF_ONE = "statement of one of the joined tables"
+"""Why other statements are skipped: they do not hold for the joined table."""
+
+
+class OfShard(NamedTuple):
+    """What a statement or TRUNCATE of one of the joined tables means.
+
+    Attributes:
+        emptied: qualified names of the tables that it empties, as the source calls them.
+        stays: whether it holds for the joined table.
+    """
+
+    emptied: tuple[str, ...] = ()
+    stays: bool = False
+
+
+class Emptied(NamedTuple):
+    """Which of the joined tables a statement empties; kept with its row as JSON.
+
+    Attributes:
+        tables: qualified names, as the source calls them.
+        column: the column with the name of the table that a row is from.
+        in_key: whether it is part of the key.
+    """
+
+    tables: tuple[str, ...]
+    column: str
+    in_key: bool
+
+
+class Floor(NamedTuple):
+    """Where a table was emptied for the last time.
+
+    Attributes:
+        order: the place in the order; everything of the table below it is void.
+        time: the source's time in microseconds since 1970, None where it is not known.
+        place: topic, partition and offset of a statement without a sequence id.
+    """
+
+    order: str
+    time: int | None = None
+    place: tuple[str, int, int] | None = None
+
+    @property
+    def by_position(self) -> bool:
+        """Whether nothing but its position orders it."""
+        return not sequence_of(self.order)
+
+    def behind(self, newest: str | None) -> Floor:
+        """It behind the newest change in front of it that has a sequence id, if there is one."""
+        if newest is None or not self.by_position:
+            return self
+        return self._replace(order=placed_after(self.order, newest))
+
+    def voids(
+        self, order: str, time: int | None, place: tuple[str, int, int], by_source_time: bool
+    ) -> bool:
+        """Whether a change of the table is void.
+
+        Args:
+            order: its place in the order.
+            time: the source's time of it.
+            place: its topic, partition and offset.
+            by_source_time: whether times order what has no sequence id.
+        """
+        if by_source_time and self.by_position and not sequence_of(order):
+            mine, other = ((max(t or 0, 0), o) for t, o in ((time, order), (self.time, self.order)))
+            return mine < other
+        ahead = self.place is not None and place[:2] == self.place[:2] and place < self.place
+        return order < self.order or ahead
+
+
+def of_shard(
+    operation: str,
+    text: str | None,
+    mapped: MappedTable,
+    find: Callable[[TableSchema], MappedTable | None],
+) -> OfShard:
+    """What an event of one of the joined tables means.
+
+    Args:
+        operation: `truncate`, `ddl` or `other`.
+        text: the statement, None where none is told.
+        mapped: the table that its message names.
+        find: what becomes of other tables that it names.
+
+    Raises:
+        ConfigurationError: it gives existing rows a value that only this table's rows have.
+    """
+    from sqlglot import exp
+
+    if operation == "truncate":
+        return OfShard((mapped.source.qualified_name,))
+    statement = None if operation != "ddl" else parsed(text or "", mapped.source.dialect)
+    if statement is None:
+        return OfShard()
+    tree = statement[0]
+    if isinstance(tree, exp.Alter):
+        return OfShard(stays=_holds_for_all(tree, mapped))
+    return OfShard(tuple(_emptied(tree, mapped, find)))
+
+
+def _emptied(
+    tree: exp.Expr, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
+) -> list[str]:
+    from sqlglot import exp
+
+    tables: list[exp.Table] = []
+    if isinstance(tree, exp.Drop):
+        if tree.args.get("kind") == "TABLE" and not tree.args.get("temporary"):
+            tables = list(tree.find_all(exp.Table))
+    elif isinstance(tree, exp.TruncateTable) and tree.find(exp.Partition) is None:
+        tables = list(tree.find_all(exp.Table))
+    elif isinstance(tree, exp.Create) and tree.args.get("replace"):
+        tables = list(tree.find_all(exp.Table))[:1]
+    if len(tables) == 1:
+        return [mapped.source.qualified_name]
+    found = []
+    for table in tables:
+        named = table_named(table, mapped.source)
+        other = None if named is None else find(named)
+        if other is not None and other.schema.qualified_name == mapped.schema.qualified_name:
+            found.append(other.source.qualified_name)
+    return found
+
+
+def _holds_for_all(tree: exp.Alter, mapped: MappedTable) -> bool:
+    """Whether an ALTER is one that the merge has to know.
+
+    A new column shows in the rows that have it. A default does not, and a column with another name
+    needs a person's decision.
+    """
+    from sqlglot import exp
+
+    actions = tree.args.get("actions") or ()
+    if any(isinstance(action, exp.RenameColumn) for action in actions):
+        return True
+    given = [
+        column.name
+        for action in actions
+        for column in action.find_all(exp.ColumnDef)
+        if isinstance(action, exp.ColumnDef | exp.Schema) and _gives_values(column)
+        if mapped.called(column.name) is not None
+    ]
+    join = mapped.join
+    if given and join is not None and not join.shared_defaults:
+        message = (
+            f"a statement gives the rows of {mapped.source.qualified_name} a value in the new "
+            f"column {given[0]} that no message tells, and that is one of the tables that become "
+            f"{mapped.schema.qualified_name}: set map.join.defaults: shared if all of them get the "
+            "column with this default, or drop the column under map"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
+    return bool(given)
+
+
+def _gives_values(column: exp.ColumnDef) -> bool:
+    from sqlglot import exp
+
+    kinds = [constraint.args.get("kind") for constraint in column.args.get("constraints") or ()]
+    defaults = [kind for kind in kinds if isinstance(kind, exp.DefaultColumnConstraint)]
+    if defaults:
+        return not isinstance(defaults[0].this, exp.Null)
+    # Without a default existing rows get the type's own, such as 0.
+    return any(
+        isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null")
+        for kind in kinds
+    )

@@ -1,0 +1,208 @@
+"""Tables that become one, from messages to published messages, in a real lake."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.spark.merge.test_full_loads import oms
+from tests.spark.test_mapping import publish, published, rows_of
+from waybill.errors import ConfigurationError, SchemaChangeError
+from waybill.jobs import run_migration
+from waybill.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+TABLES = {"shop_*.orders_*": {"key": ["id"], "columns": {"id": "bigint", "v": "string"}}}
+MAP = [
+    {
+        "tables": "shop_*.orders_*",
+        "rename": {"database": "shop", "table": "orders"},
+        "join": {"column": "shard"},
+    }
+]
+DISTINCT = [{**MAP[0], "join": {"column": "shard", "keys": "distinct"}}]
+ONE, TWO = "shop_1.orders_1", "shop_2.orders_7"
+NAME = "shop.orders"
+
+
+def row(number: int, value: str | None = "a", **more: Any) -> dict[str, Any]:
+    return {"id": number, "v": value, **more}
+
+
+def message(place: int, kind: str, before: Any, after: Any, shard: str = ONE) -> bytes:
+    data = json.loads(oms(place, kind, before, after))
+    database, table = shard.split(".")
+    data["allMetaData"].update(db=database, table_name=table, dbType="MYSQL")
+    return json.dumps(data).encode()
+
+
+def statement(place: int, sql: str, shard: str = ONE) -> bytes:
+    data = json.loads(message(place, "INSERT", None, {}, shard))
+    data.update(recordType="DDL", prevStruct=None, postStruct={"ddl": sql})
+    return json.dumps(data).encode()
+
+
+@pytest.fixture
+def run(spark, migration, tmp_path):
+    """Runs a batch with the given messages through all stages; its migration and waybill."""
+    count = 0
+
+    def runner(messages: list[bytes], **fields: Any):
+        nonlocal count
+        count += 1
+        given = {"tables": TABLES, "envelope": "oms-default", "map": MAP, **fields}
+        spec = migration(**given)
+        (tmp_path / f"in/{count}.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
+        return spec, run_migration(spec, batch=f"b{count}", spark=spark)
+
+    return runner
+
+
+def shown(spark: Any, spec: Any) -> dict[tuple[str, int], str]:
+    return {(r["shard"], r["id"]): r["v"] for r in rows_of(spark, spec, NAME)}
+
+
+def test_a_truncate_and_a_drop_take_only_the_rows_of_their_table(spark, run, tmp_path):
+    fields = {"publish": publish(tmp_path)}
+    first = [
+        message(10, "INSERT", None, row(1)),
+        message(11, "INSERT", None, row(2)),
+        message(12, "UPDATE", row(2), row(3)),
+        message(5, "INSERT", None, row(1, "b"), TWO),
+        statement(20, "TRUNCATE TABLE orders_1"),
+        message(21, "INSERT", None, row(4)),
+        message(6, "UPDATE", row(1, "b"), row(1, "c"), TWO),
+    ]
+    spec, waybill = run(first, **fields)
+    assert set(Lake.open(spark, spec).merged_tables()) == {NAME}
+    assert shown(spark, spec) == {(ONE, 4): "a", (TWO, 1): "c"}
+    account = waybill.stage("convert")
+    assert account.skipped == {"its rows of the joined table are deleted": 1}
+    assert account.extra_in == {"deletes of rows of emptied tables": 3}
+    assert (account.rows_in, account.rows_out) == (7, 9)
+    told = [
+        (m["type"], m["data"][0]["id"], m["data"][0]["shard"])
+        for m in published(tmp_path / "out", "b1")
+    ]
+    assert told == [
+        ("INSERT", "1", ONE),
+        ("INSERT", "2", ONE),
+        ("UPDATE", "3", ONE),
+        ("INSERT", "1", TWO),
+        *[("DELETE", number, ONE) for number in ("1", "2", "3")],
+        ("INSERT", "4", ONE),
+        ("UPDATE", "1", TWO),
+    ]
+    # What comes late is void for its own table, and a DROP of the other one leaves this one.
+    late = [
+        message(13, "INSERT", None, row(9)),
+        message(7, "INSERT", None, row(9, "d"), TWO),
+        statement(30, "DROP TABLE orders_7", TWO),
+        statement(22, "ALTER TABLE orders_1 ADD COLUMN note VARCHAR(9)"),
+        message(23, "INSERT", None, row(5, note="n")),
+        message(31, "INSERT", None, row(8, "e"), TWO),
+    ]
+    spec, waybill = run(late, **fields)
+    assert shown(spark, spec) == {(ONE, 4): "a", (ONE, 5): "a", (TWO, 8): "e"}
+    assert {r["id"]: r["note"] for r in rows_of(spark, spec, NAME)} == {4: None, 5: "n", 8: None}
+    account = waybill.stage("convert")
+    assert account.skipped == {
+        "from before its table was emptied": 1,
+        "its rows of the joined table are deleted": 1,
+        "statement of one of the joined tables": 1,
+    }
+    assert account.extra_in == {"deletes of rows of emptied tables": 2}
+    assert not [m for m in published(tmp_path / "out", "b2") if m["isDdl"]]
+
+
+def test_a_default_of_one_table_needs_a_decision(spark, run):
+    begin = [message(1, "INSERT", None, row(1)), message(1, "INSERT", None, row(1, "b"), TWO)]
+    spec, _ = run(begin)
+    text = "ALTER TABLE orders_1 ADD COLUMN tier VARCHAR(9) DEFAULT 'basic'"
+    with pytest.raises(ConfigurationError, match=r"WB-1106.*shop_1\.orders_1.*column tier.*shared"):
+        run([statement(2, text)])
+    shared = [{**MAP[0], "join": {"column": "shard", "defaults": "shared"}}]
+    more = [statement(2, text, TWO), message(3, "INSERT", None, row(2, tier="gold"), TWO)]
+    spec, _ = run(more, map=shared)
+    assert [r["tier"] for r in rows_of(spark, spec, NAME)] == ["basic", "basic", "gold"]
+
+
+def test_types_that_do_not_go_together_stop_the_batch(run):
+    tables = {ONE: TABLES["shop_*.orders_*"], TWO: {"key": ["id"], "columns": {"id": "string"}}}
+    run([message(1, "INSERT", None, row(1))], tables=tables)
+    other = message(1, "INSERT", None, {"id": "x", "v": "b"}, TWO)
+    with pytest.raises(SchemaChangeError, match=r"column id of shop\.orders"):
+        run([other], tables=tables)
+
+
+def test_distinct_keys_may_not_meet(spark, run):
+    spec, _ = run(
+        [message(1, "INSERT", None, row(1)), message(2, "INSERT", None, row(2), TWO)], map=DISTINCT
+    )
+    lake = Lake.open(spark, spec)
+    keys = {r["_waybill_key"] for r in lake.read(lake.merged_tables()[NAME]).collect()}
+    assert keys == {'{"id":"1"}', '{"id":"2"}'}
+    meet = (
+        r"WB-1106.*key \{\"id\":\"1\"\}.*_1\.orders_1 at shop/0/0 and shop_2\.orders_7 at shop/1/1"
+    )
+    with pytest.raises(ConfigurationError, match=meet):
+        run(
+            [statement(3, "TRUNCATE TABLE orders_7", TWO), message(4, "INSERT", None, row(1), TWO)],
+            map=DISTINCT,
+        )
+
+
+def test_distinct_keys_are_emptied_by_table(spark, run):
+    first = [
+        message(1, "INSERT", None, row(1)),
+        message(2, "INSERT", None, row(2), TWO),
+        statement(3, "TRUNCATE TABLE orders_7", TWO),
+    ]
+    spec, _ = run(first, map=DISTINCT)
+    assert shown(spark, spec) == {(ONE, 1): "a"}
+
+
+def history(dice: random.Random, shard: str, first: int) -> tuple[list[bytes], dict[Any, str]]:
+    """Messages of one table, and its rows at the end."""
+    rows: dict[int, dict[str, Any]] = {}
+    made: list[bytes] = []
+    for place in range(first, first + 3 * 30, 3):
+        number, value = dice.randrange(6), f"v{place}"
+        kind = dice.choice(["write", "write", "write", "move", "delete", "empty"])
+        if kind == "empty" and dice.random() < 0.5:
+            made.append(statement(place, f"TRUNCATE TABLE {shard.split('.')[1]}", shard))
+            rows.clear()
+        elif kind == "delete" and number in rows:
+            made.append(message(place, "DELETE", rows.pop(number), None, shard))
+        elif kind == "move" and number in rows and (new := dice.randrange(6)) not in rows:
+            old = rows.pop(number)
+            rows[new] = row(new, value)
+            made.append(message(place, "UPDATE", old, rows[new], shard))
+        else:
+            old = rows.get(number)
+            rows[number] = row(number, value)
+            made.append(message(place, "UPDATE" if old else "INSERT", old, rows[number], shard))
+    return made, {(shard, number): one["v"] for number, one in rows.items()}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_in_any_order_and_twice(spark, run, seed):
+    """Sequence ids of the two tables have nothing to do with each other."""
+    dice = random.Random(seed)
+    one, wanted = history(dice, ONE, 1000)
+    two, more = history(dice, TWO, 10)
+    messages = (one + two) * 2
+    dice.shuffle(messages)
+    came: Counter[str] = Counter()
+    for n in range(3):
+        spec, waybill = run(messages[n::3])
+        for stage in ("convert", "merge"):
+            waybill.stage(stage).reconcile()
+        came.update(waybill.stage("convert").skipped)
+    assert shown(spark, spec) == {**wanted, **more}
+    assert came["from before its table was emptied"]

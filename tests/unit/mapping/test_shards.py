@@ -1,0 +1,168 @@
+"""Tables that become one: their key, their statements, and what is void."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.histories import by_name, image
+from waybill.errors import ConfigurationError
+from waybill.mapping.changes import STATEMENT, ChangeMapper, add_name
+from waybill.mapping.rules import Join, Mask, Rule, Rules
+from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, Floor
+from waybill.order import order_key
+from waybill.records import Change, Column, Message, TableSchema, intern_schema
+from waybill.types import STRING, parse_type
+
+MESSAGE = Message("t", 0, 0, None, None, None)
+COLUMNS = (Column("id", parse_type("bigint"), "bigint", False), Column("v", STRING, "text"))
+
+
+def rules(in_key: bool = True, shared: bool = False, **more) -> Rules:
+    names = {"database": "shop", "table": "orders"}
+    join = Join("shard", in_key, shared)
+    return Rules(of_tables=(Rule(("shop_*.orders_*",), names, join=join, **more),))
+
+
+def table(database: str = "shop_1", name: str = "orders_1", **more) -> TableSchema:
+    given = {"columns": COLUMNS, "key": ("id",), "dialect": "mysql", **more}
+    return intern_schema(database, None, name, given["columns"], given["key"], given["dialect"])
+
+
+def event(operation: str, text: str | None, name: str = "orders_1") -> Change:
+    return Change(operation, table("shop_1", name, columns=(), key=None), MESSAGE, ddl_text=text)
+
+
+def test_rows_tell_their_table_and_keys_do_too():
+    schema = table()
+    change = Change("update", schema, MESSAGE, before=image(schema, id="1"), moved_from=None)
+    change.after = image(schema, id="2", v="x")
+    made = ChangeMapper(rules()).map(change).change
+    assert made is not None
+    assert (made.schema.qualified_name, made.schema.key) == ("shop.orders", ("id", "shard"))
+    assert by_name(made.schema, made.after) == {"id": "2", "v": "x", "shard": "shop_1.orders_1"}
+    assert by_name(made.schema, made.before) == {"id": "1", "shard": "shop_1.orders_1"}
+    assert made.old_key_image() == made.schema.Key("1", "shop_1.orders_1")
+    apart = ChangeMapper(rules(in_key=False)).map(change).change
+    assert apart is not None
+    assert apart.schema.key == ("id",)
+    assert apart.key_image() == apart.schema.Key("2")
+
+
+def test_a_masked_key_is_told_apart_too():
+    mapped = ChangeMapper(rules(masks={"id": Mask("hmac", "k")})).of(table())
+    assert mapped is not None
+    assert mapped.key(table().Key("1")).f1 == "shop_1.orders_1"
+
+
+def test_tables_of_one_join_have_one_name_and_others_have_another():
+    mapper = ChangeMapper(rules())
+    one, two = mapper.of(table()), mapper.of(table("shop_2", "orders_7"))
+    assert one is not None
+    assert two is not None
+    assert one.schema is two.schema
+    with pytest.raises(
+        ConfigurationError, match=r"shards of shop\.orders and shop\.orders one name"
+    ):
+        mapper.of(table("shop", "orders"))
+    with pytest.raises(ConfigurationError, match=r"shop\.orders and shards of shop\.orders"):
+        add_name({"shop.orders": "shop.orders"}, "shop.orders", "shards of shop.orders")
+
+
+def test_what_cannot_be_joined():
+    with pytest.raises(ConfigurationError, match=r"shop_1\.orders_1 has no key"):
+        ChangeMapper(rules()).of(table(key=()))
+    own = (*COLUMNS, Column("shard", STRING))
+    with pytest.raises(ConfigurationError, match="two columns the name 'shard'"):
+        ChangeMapper(rules()).of(table(columns=own))
+
+
+@pytest.mark.parametrize(
+    ("operation", "text", "emptied"),
+    [
+        ("truncate", None, ("shop_1.orders_1",)),
+        ("truncate", "anything", ("shop_1.orders_1",)),
+        ("ddl", "TRUNCATE TABLE orders_1", ("shop_1.orders_1",)),
+        ("ddl", "DROP TABLE IF EXISTS `shop_1`.`orders_1`", ("shop_1.orders_1",)),
+        ("ddl", "DROP TABLE orders_1, orders_2, other", ("shop_1.orders_1", "shop_1.orders_2")),
+        ("ddl", "DROP TABLE shop_2.orders_2, shop_3.people", ("shop_2.orders_2",)),
+        ("ddl", "CREATE OR REPLACE TABLE orders_1 (id INT)", ("shop_1.orders_1",)),
+    ],
+)
+def test_statements_that_empty_a_table(operation, text, emptied):
+    found = ChangeMapper(rules()).map(event(operation, text))
+    assert found == (None, EMPTIED, None, Emptied(emptied, "shard", True))
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        ("ddl", "DROP TEMPORARY TABLE orders_1"),
+        ("ddl", "TRUNCATE TABLE orders_1 PARTITION (p0)"),
+        ("ddl", "ALTER TABLE orders_1 ADD COLUMN c INT"),
+        ("ddl", "ALTER TABLE orders_1 ADD COLUMN c INT DEFAULT NULL"),
+        ("ddl", "ALTER TABLE orders_1 DROP COLUMN v"),
+        ("ddl", "CREATE TABLE orders_1 (id INT)"),
+        ("ddl", "RENAME TABLE orders_1 TO orders_1_old"),
+        ("ddl", "not sql at all ("),
+        ("ddl", None),
+        ("other", "INSERT INTO orders_1 VALUES (1)"),
+        ("other", None),
+    ],
+)
+def test_statements_of_one_table_do_not_hold_for_all(operation, text):
+    assert ChangeMapper(rules()).map(event(operation, text))[:3] == (None, OF_ONE, None)
+
+
+@pytest.mark.parametrize(
+    "kind", ["INT DEFAULT 5", "INT NOT NULL", "VARCHAR(9) NOT NULL DEFAULT ''"]
+)
+def test_values_that_no_message_tells_need_a_decision(kind):
+    text = f"ALTER TABLE orders_1 ADD COLUMN c {kind}"
+    with pytest.raises(ConfigurationError, match=r"shop_1\.orders_1 a value in the new column c"):
+        ChangeMapper(rules()).map(event("ddl", text))
+    (told, *_) = ChangeMapper(rules(shared=True)).map(event("ddl", text))
+    assert told is not None
+    assert told.ddl_text == text.replace("orders_1", "orders")
+    # Of a column that is left out nobody needs to know.
+    assert ChangeMapper(rules(drop=("c",))).map(event("ddl", text))[1] == OF_ONE
+
+
+def test_a_column_with_another_name_is_for_the_merge_to_stop_at():
+    (told, *_) = ChangeMapper(rules()).map(
+        event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w")
+    )
+    assert told is not None
+    assert told.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"
+    masked = rules(drop=("v",))
+    found = ChangeMapper(masked).map(event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w"))
+    assert found[:2] == (None, STATEMENT)
+
+
+def order(number: int | None, offset: int = 0) -> str:
+    return order_key(None if number is None else (number,), 1, 0, offset, 0)
+
+
+def test_what_is_void():
+    here, there = ("t", 0, 3), ("t", 1, 3)
+    assert Floor(order(5)).voids(order(4, 9), None, here, False)
+    assert not Floor(order(5)).voids(order(6), None, here, False)
+    assert Floor(order(5)).voids(order_key(None, 1, 0, 0, 0, True), None, here, False)
+    placed = Floor(order(None, 7), place=("t", 0, 7)).behind(order(5, 3))
+    assert placed.voids(order(5, 3), None, here, False)
+    assert not placed.voids(order(6, 1), None, there, False)
+    assert Floor(order(5)).behind(order(9)) == Floor(order(5))
+
+
+def test_a_change_that_stands_ahead_is_void_whatever_its_id():
+    """A statement without an id stands behind all that is in front of it in its partition."""
+    placed = Floor(order(None, 7), place=("t", 0, 7)).behind(order(5, 3))
+    assert placed.voids(order(9, 6), None, ("t", 0, 6), False)
+    assert not placed.voids(order(9, 8), None, ("t", 0, 8), False)
+
+
+def test_times_order_what_has_no_id_if_they_may():
+    at = Floor(order(None, 7), 1000)
+    place = ("t", 1, 3)
+    assert at.voids(order(None, 9), 999, place, True)
+    assert not at.voids(order(None, 1), 1001, place, True)
+    assert not at.voids(order(None, 9), 1000, place, True)
