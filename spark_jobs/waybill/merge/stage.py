@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
@@ -134,6 +135,8 @@ class _Merge:
             before,
             self.spec.rules,
             self.increment.schemas_above,
+            self.spec.decisions,
+            self.context.batch,
         )
         report = self.report
         report.skipped.update(survey.skipped)
@@ -476,7 +479,10 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
-        columns = plan.state.column_changes(plan.before)
+        known = plan.state.changes if plan.taken.changes else ()
+        columns = [*(one.sentence for one in known), *plan.state.added_again(plan.before)]
+        if known:
+            report.details[name]["column changes"] = msgspec.to_builtins(known[:NAMED])
         if columns:
             more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
             report.details[name]["columns"] = [*columns[:NAMED], *more]

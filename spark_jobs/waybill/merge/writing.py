@@ -13,7 +13,8 @@ from waybill.errors import Code, ReconciliationError
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
-from waybill.merge.columns import OWN_COLUMNS, holds, widens
+from waybill.merge.column_types import holds, promoted
+from waybill.merge.columns import OWN_COLUMNS
 from waybill.merge.upsert.values import arrow_schema
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
         if have == want or holds(have, want):
             continue
         name, alter = quoted(column.lake), f"ALTER TABLE {quoted(*table.split('.'))}"
-        if widens(have, want):
+        if promoted(have, want) == want:
             lake.spark.sql(f"{alter} ALTER COLUMN {name} TYPE {want}")
         elif lake.read(table).where(f"{name} IS NOT NULL").isEmpty():
             # A merge made it whose rows nobody got to see, and found another type for it.
