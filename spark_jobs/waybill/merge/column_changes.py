@@ -10,7 +10,7 @@ import msgspec
 
 from waybill.errors import Code, SchemaChangeError
 from waybill.lake_columns import lake_name
-from waybill.merge.column_types import joined_numbers, keeps, promoted
+from waybill.merge.column_types import joined_by_rewrite, joined_numbers, keeps, promoted
 from waybill.merge.columns import TYPES, Column, finer_time, lake_type
 from waybill.schema_changes import (
     ADD,
@@ -176,6 +176,27 @@ class Taken:
         self.changes.append(ColumnChange(change, have.name, have.type, want, effect))
         return have._replace(type=becomes, known=True)
 
+    def rewritten(self, have: Column, logical: LogicalType, want: str, declared: bool) -> str:
+        """The type of a column that only a rewrite gives it.
+
+        Args:
+            have: the column.
+            logical: the type that it is to take.
+            want: what that is in the lake.
+            declared: whether the migration declares the type, which then has to hold all.
+
+        Raises:
+            SchemaChangeError: a person decides about it, or no type holds both exactly.
+        """
+        becomes = joined_by_rewrite(have.type, want)
+        if declared and becomes != want:
+            becomes = None
+        if becomes is None or self.decision.stops(RETYPE):
+            raise SchemaChangeError(
+                _sentence(self.table, have, logical, becomes), code=Code.COLUMN_TYPE
+            )
+        return becomes
+
     def _check(self, change: str, told: str, go_on: str) -> None:
         if self.decision.stops(change):
             message = (
@@ -226,7 +247,7 @@ def extend(
                     have, logical, type_, stated.name in fixed, stated.name in declared
                 )
                 if joined is None:
-                    raise SchemaChangeError(_sentence(taken, have, logical), code=Code.COLUMN_TYPE)
+                    joined = taken.rewritten(have, logical, type_, stated.name in declared)
                 if stated.name in fixed:
                     found[stated.name] = taken.retype(have, type_, joined)
                 else:
@@ -234,14 +255,20 @@ def extend(
     return tuple(found.values())
 
 
-def _sentence(taken: Taken, have: Column, logical: LogicalType) -> str:
-    table = taken.table
+def _sentence(table: str, have: Column, logical: LogicalType, becomes: str | None) -> str:
+    """What a type does not fit, and what to do: `becomes` is what a rewrite would make of it."""
     wide = logical if finer_time(logical) and have.type == TYPES[logical.kind] else "string"
     example = f"tables: {{{table}: {{columns: {{{have.name}: {wide}}}}}}}"
+    rewrite = (
+        ""
+        if becomes is None
+        else f"set `retype: rewrite` for {table} under schema_changes, which rewrites the table "
+        f"with it as {becomes}, or "
+    )
     return (
         f"column {have.name} of {table} is {have.type} in the lake and now comes as {logical}, "
-        "which does not fit: take the change back at the source, or declare a type that holds "
-        f"both, e.g. {example}, under a new migration name"
+        f"which does not fit: {rewrite}take the change back at the source, or declare a type that "
+        f"holds both, e.g. {example}, under a new migration name"
     )
 
 

@@ -16,7 +16,7 @@ from waybill.merge.ddl import UnreadableStatement
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.state import Default, MergeState, TableState, by_position, place_in
 from waybill.order import sequence_of
-from waybill.schema_changes import NOTHING_DECIDED
+from waybill.schema_changes import NOTHING_DECIDED, RETYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +79,11 @@ class TablePlan:
         """Remember what the batch did to the columns, if anything."""
         if self.taken.changes:
             self.state.changes = of_batch(self.taken.changes, statements, batch)
+
+    @property
+    def retyped(self) -> set[str]:
+        """The columns that the batch gives a type to which they cannot be promoted."""
+        return {one.column for one in self.taken.changes if one.change == RETYPE}
 
     @property
     def truncated(self) -> bool:

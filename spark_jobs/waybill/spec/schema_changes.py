@@ -29,6 +29,9 @@ class SchemaChanges(Model):
     """A type that holds more, such as `bigint` after `int`: the column is widened."""
     narrow: Literal["keep", "stop"] = "keep"
     """A type whose values the column holds already: it keeps its type."""
+    retype: Literal["rewrite", "stop"] = "stop"
+    """Any other type, such as `decimal(15,4)` after `decimal(10,2)`: the table is rewritten, with
+    the type that holds both exactly."""
     rename: Literal["beside", "stop"] = "stop"
     """Another name: a new column beside the old one, whose rows keep their values there."""
     drop: Literal["keep", "stop"] = "keep"

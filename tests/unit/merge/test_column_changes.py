@@ -8,7 +8,13 @@ import pytest
 
 from waybill.errors import SchemaChangeError
 from waybill.merge.column_changes import Taken, change_class, extend, of_batch
-from waybill.merge.column_types import holds, joined_numbers, keeps, promoted
+from waybill.merge.column_types import (
+    holds,
+    joined_by_rewrite,
+    joined_numbers,
+    keeps,
+    promoted,
+)
 from waybill.merge.columns import Column
 from waybill.merge.exact_casts import fits
 from waybill.records import Column as Told
@@ -156,6 +162,50 @@ def test_a_person_decides(decision, change, then):
     with pytest.raises(SchemaChangeError, match=f"set `{then}` for shop.t under schema_changes"):
         grow(Taken("shop.t", decision), change)
     grow(Taken("shop.t"), change)
+
+
+@pytest.mark.parametrize(("one", "other"), [*product(VALUES, VALUES)])
+def test_what_a_rewrite_makes_holds_both_in_whichever_order_they_come(one, other):
+    becomes = joined_by_rewrite(one, other)
+    assert becomes == joined_by_rewrite(other, one)
+    if becomes is None:
+        assert "binary" in (one, other)
+        return
+    assert all(fits(text, becomes) for text in (*VALUES[one], *VALUES[other]))
+    for third in VALUES:
+        ways = [(becomes, third), (joined_by_rewrite(one, third), other)]
+        ends = {None if a is None else joined_by_rewrite(a, b) for a, b in ways}
+        assert len(ends) == 1, (one, other, third, ends)
+
+
+def test_what_a_rewrite_makes():
+    for before, after, becomes in (
+        ("decimal(10,2)", "decimal(15,4)", "decimal(15,4)"),
+        ("decimal(10,2)", "decimal(10,4)", "decimal(12,4)"),
+        ("int", "decimal(6,1)", "decimal(11,1)"),
+        ("decimal(38,2)", "decimal(38,10)", "string"),
+        ("bigint", "string", "string"),
+        ("date", "timestamp_ntz", "timestamp_ntz"),
+        ("date", "timestamp", "string"),
+        ("boolean", "int", "string"),
+        ("binary", "string", None),
+    ):
+        assert joined_by_rewrite(before, after) == becomes, (before, after)
+
+
+def test_a_rewrite_has_to_be_decided_and_a_declared_type_has_to_hold_both():
+    change = schema(id="int32", price="decimal(15,4)")
+    with pytest.raises(SchemaChangeError, match=r"set `retype: rewrite` for shop\.t .* with it as"):
+        grow(Taken("shop.t"), change)
+    taken = Taken("shop.t", Decision(retype="rewrite"))
+    assert grow(taken, change)[1].type == "decimal(15,4)"
+    assert [one.change for one in taken.changes] == ["retype"]
+    declared = {"price": parse_type("decimal(9,3)")}
+    taken = Taken("shop.t", Decision(retype="rewrite"))
+    with pytest.raises(SchemaChangeError, match="or declare a type that holds both"):
+        extend(BASE, [change], declared, "shop.t", 2, taken)
+    with pytest.raises(SchemaChangeError, match="which does not fit: take the change back"):
+        grow(taken, schema(id="bytes", price="decimal(10,2)"))
 
 
 def test_the_first_entry_that_names_a_table_decides():
