@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from waybill.spec.endpoints import Source, Target
     from waybill.spec.mapping import Selection, TableMapping
     from waybill.spec.migration import Migration
+    from waybill.spec.schema_changes import SchemaChanges
 
 
 def dag_docs(spec: Migration, file: str) -> str:
@@ -21,6 +22,7 @@ def dag_docs(spec: Migration, file: str) -> str:
         ("Source", f"`{source.envelope}` from {_place(source)}"),
         ("Tables", ", ".join(map(_code, spec.tables)) or "as the envelope names them"),
         *_mapping(spec.select, spec.map),
+        *_decided(spec.schema_changes),
         ("Lake", _code(spec.lake.warehouse)),
         ("Gate", f"{', '.join(map(_code, spec.quality.suites))}; on failure {_gate(spec)}"),
         ("File", _code(file)),
@@ -81,6 +83,13 @@ def _mapping(select: Selection, tables: list[TableMapping]) -> Iterator[tuple[st
         if one.where is not None:
             told.append(f"rows where {_code(one.where)}")
         yield f"Maps {', '.join(map(_code, one.tables))}", "; ".join(told)
+
+
+def _decided(entries: Sequence[SchemaChanges]) -> Iterator[tuple[str, str]]:
+    """What is decided about changes of columns."""
+    for one in entries:
+        told = [f"{name} {_code(word)}" for name, word in one.decided().items()]
+        yield f"Schema changes of {', '.join(map(_code, one.tables))}", ", ".join(told)
 
 
 def _place(end: Source | Target) -> str:

@@ -67,6 +67,7 @@ class Code(Enum):
     COLUMN_TYPE = "WB-4004", "The type of a column changed"
     COLUMN_RENAMED = "WB-4005", "A column was renamed"
     COLUMN_DEFAULT = "WB-4006", "The default of a column does not fit its type"
+    COLUMN_DECISION = "WB-4007", "A change of columns waits for a decision"
     TRANSACTION_OVERDUE = "WB-4101", "A transaction was open too long"
     ORDER_AMBIGUOUS = "WB-4201", "The order of changes is ambiguous"
     ORDER_RULE_CHANGED = "WB-4202", "Stored changes were ordered by another rule"

@@ -165,16 +165,20 @@ def test_the_page_tells_what_each_target_cannot_carry(bag):
             assert sentence.replace("|", "\\|").replace("<", "&lt;") in text
 
 
-def test_the_page_names_topics_of_kafka_too():
+def test_the_page_names_topics_of_kafka_and_decisions_too():
     spec = Migration.model_validate(
         {
             "name": "t",
             "source": {"kafka": {"topics": ["orders", "refunds"]}, "envelope": "canal"},
             "publish": [{"envelope": "maxwell", "kafka": {"topic": "orders_out"}}],
+            "schema_changes": [{"tables": "shop.*", "drop": "stop"}],
             "lake": {"warehouse": "x"},
         }
     )
     text = dag_docs(spec, "t.yaml")
+    decided = next(line for line in text.splitlines() if "Schema changes of `shop.*`" in line)
+    assert "add `take`" in decided
+    assert "drop `stop`" in decided
     assert "| Source | `canal` from topic `orders`, `refunds` |" in text
     assert "| `maxwell` | topic `orders_out` |" in text
 

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waybill.cli.check_decisions import check_decisions
 from waybill.cli.check_mapping import mapped
 from waybill.cli.check_suites import check_suites
 from waybill.cli.check_tables import Sampled, check_tables
@@ -78,6 +79,8 @@ def check(spec: Migration) -> Iterator[Finding]:
     if decoded is not None and sample:
         yield from _taken(every, len(sample))
     changes = [change for change in every if change.outcome == "ok"]
+    tables = (change.schema.qualified_name for change in changes if change.schema.table)
+    yield from check_decisions(spec.schema_changes, tables)
     if spec.tables and sample:
         plain = replace(plan.reading, rules=TableRules()).decoder()
         good = [change for change in decoded or () if change.outcome == "ok"]

@@ -155,7 +155,7 @@ class SampleRows(NamedTuple):
 
     def _columns(self, changes: list[Change]) -> tuple[dict[str, str], dict[str, str]]:
         """Names of the table's columns in the source, and their types, by names in the lake."""
-        from waybill.merge.columns import extend
+        from waybill.merge.column_changes import extend
 
         schemas: dict[int, TableSchema] = {id(c.schema): c.schema for c in changes}
         found: tuple[Column, ...] = ()

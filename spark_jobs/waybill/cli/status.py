@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
@@ -90,6 +92,7 @@ def status_command(migration: Path, as_json: bool) -> None:
         ]
         titles = ["merged table", "rows and tombstones", "complete up to sequence", "and time"]
         print_table(titles, rows)
+        _print_changes(tables)
     if verified:
         titles = ["verified table", "method", "when", "differ", "not decided"]
         names = ("table", "method", "time", "differing", "undecided")
@@ -113,6 +116,18 @@ def _print_held(spec: Migration, stages: list[dict[str, Any]]) -> None:
                 console().print(line, markup=False, soft_wrap=True)
 
 
+def _print_changes(tables: dict[str, dict[str, Any]]) -> None:
+    """The last changes of columns of each table that had any."""
+    names = ("batch", "change", "column", "before", "after", "effect", "statement")
+    rows = [
+        [table, *(one[name] for name in names)]
+        for table, told in tables.items()
+        for one in told["column changes"]
+    ]
+    if rows:
+        print_table(["last schema change", *names], rows)
+
+
 def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
     """What the topics hold that was not read yet, or why that cannot be told; None for files."""
     if spec.source.kafka is None:
@@ -127,7 +142,7 @@ def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
 
 
 def merged_status(lake: History) -> dict[str, dict[str, Any]]:
-    """Rows and tombstones of each merged table, and how far it is complete."""
+    """Rows and tombstones of each merged table, how far it is complete, how its columns changed."""
     from waybill.merge.position import position_of
     from waybill.merge.watermark import plain
 
@@ -136,6 +151,7 @@ def merged_status(lake: History) -> dict[str, dict[str, Any]]:
         name: {
             "rows": lake.added_rows(full, None, lake.head(full)),
             **plain(state.watermark(name)),
+            "column changes": msgspec.to_builtins(state.table(name).changes),
         }
         for name, full in lake.merged_tables().items()
     }

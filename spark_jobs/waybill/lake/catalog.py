@@ -16,6 +16,7 @@ import msgspec
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, WrittenFile, with_field_ids
+from waybill.lake.future_columns import schema_shown
 from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FOOTERS_AT_ONCE
@@ -383,6 +384,7 @@ class Catalog:
         expected: int | None,
         to: int,
         drop: str | None = None,
+        becomes: Mapping[str, str] | None = None,
         alone: bool = False,
     ) -> bool:
         """Let main be `to` if it still is `expected`, and drop a branch, in one atomic step.
@@ -393,6 +395,7 @@ class Catalog:
             expected: what main has to be, None if there is none yet.
             to: what it is then.
             drop: a branch that goes in the same step.
+            becomes: names that columns get in the same step, in the place of those that have them.
             alone: whether there may be no branch beside main and that one.
 
         Returns:
@@ -412,6 +415,10 @@ class Catalog:
             after = (
                 self.java("org.apache.iceberg.TableMetadata").buildFrom(before).setRef("main", ref)
             )
+            if becomes:
+                parser = self.java("org.apache.iceberg.SchemaParser")
+                schema = schema_shown(parser, before.schema(), becomes)
+                after = after.setCurrentSchema(schema, before.lastColumnId())
             if drop is not None:
                 after = after.removeRef(drop)
             if self._commit(operations, before, after.build()):

@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
@@ -93,6 +94,7 @@ class Branch:
         table: full name of the table.
         name: name of the branch; no two runs use the same.
         base: snapshot of main that it starts from, None for an empty table.
+        becomes: the names that columns of its own get when it becomes visible (`future_columns`).
 
     Data files that were written for it are committed when somebody asks for its rows, at the latest
     with its stamp: a table that is only appended to gets one snapshot. Of a branch that is not
@@ -110,6 +112,7 @@ class Branch:
         self._head = self._begun = base if head is None else head
         self._there = head is not None
         self._written: list[WrittenFile] = []
+        self.becomes: Mapping[str, str] = {}
 
     @property
     def head(self) -> int:
@@ -362,13 +365,12 @@ class Branch:
         Raises:
             ConflictError: main moved; the branch stays.
         """
-        moved = self._catalog.move(*self._path, self.base, self.head, self.name, alone)
+        move = partial(self._catalog.move, *self._path)
+        moved = move(self.base, self.head, self.name, self.becomes, alone)
         if not moved and not alone:
             metadata = self._catalog.metadata(*self._path)
             main = metadata.refs.get("main")
-            moved = self.base in alike(metadata) and self._catalog.move(
-                *self._path, main, self.head, self.name
-            )
+            moved = self.base in alike(metadata) and move(main, self.head, self.name, self.becomes)
         if not moved:
             message = (
                 f"another run has moved {self.table} since this one started, so nothing of this "

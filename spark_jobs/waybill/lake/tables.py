@@ -14,6 +14,7 @@ from waybill.lake.branches import branch_base, branches
 from waybill.lake.catalog import Catalog
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.commit import Branch, Commit
+from waybill.lake.future_columns import becomes_of
 from waybill.lake.history import Chosen, History
 from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
@@ -224,8 +225,10 @@ class Lake(History):
         if name not in branches(metadata):
             message = f"there is no branch {name} of {table}: run the stage that writes it again"
             raise ConfigurationError(message, code=Code.STAGE_MISSING)
-        base = branch_base(metadata, name)
-        return Branch(self._catalog, table, name, base, metadata.refs[name])
+        head = metadata.refs[name]
+        branch = Branch(self._catalog, table, name, branch_base(metadata, name), head)
+        branch.becomes = becomes_of(metadata.snapshots[head], commits.CURSOR)
+        return branch
 
     # Reading.
 

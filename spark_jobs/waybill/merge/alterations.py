@@ -8,10 +8,12 @@ from waybill.errors import Code, SchemaChangeError
 from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renamed_tables
 from waybill.merge.state import Default
 from waybill.order import sequence_of
+from waybill.schema_changes import RENAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from waybill.merge.column_changes import Taken
     from waybill.merge.state import TableState
     from waybill.merge.statements import Statement
 
@@ -77,45 +79,52 @@ def named(statement: Statement, parts: tuple[str, ...], tables: int = 1) -> str:
 
 
 def check_renamed(
-    table: str, state: TableState, alteration: Alteration, declared: Iterable[str]
+    state: TableState, alteration: Alteration, declared: Iterable[str], taken: Taken
 ) -> None:
-    """Stop at a column with a new name that the migration does not declare.
+    """Stop at a column with a new name about which the migration says nothing.
 
     Args:
-        table: qualified name of the table.
-        state: what is known of it, this batch included.
+        state: what is known of the table, this batch included.
         alteration: what a statement does to it.
         declared: columns that the migration declares.
+        taken: what is decided about the table, and where it is remembered what was taken.
 
     Raises:
         SchemaChangeError: names both and says what to declare.
     """
     for old, new in alteration.renamed:
         known = _fitting(old, state.names, alteration)
-        if known and not _fitting(new, declared, alteration):
+        if not known:
+            continue
+        if taken.decision.stops(RENAME) and not _fitting(new, declared, alteration):
             message = (
-                f"column {known[0]} of {table} was renamed to {new}: declare {new} under tables: "
-                f"{{{table}: {{columns: ...}}}} to continue with {new} as a new column beside "
-                f"{known[0]}"
+                f"column {known[0]} of {taken.table} was renamed to {new}: set `rename: beside` "
+                f"for {taken.table} under schema_changes, or declare {new} under tables: "
+                f"{{{taken.table}: {{columns: ...}}}}, to continue with {new} as a new column "
+                f"beside {known[0]}"
             )
             raise SchemaChangeError(message, code=Code.COLUMN_RENAMED)
+        taken.rename(state.column(known[0]), known[0], new)
 
 
 def alter(
-    table: str, state: TableState, statement: Statement, alteration: Alteration
+    state: TableState, statement: Statement, alteration: Alteration, taken: Taken
 ) -> tuple[list[Default], list[str]]:
     """What an alteration does to existing rows; what it dropped is remembered.
 
     Args:
-        table: qualified name of the table.
-        state: what is known of it, this batch included.
+        state: what is known of the table, this batch included.
         statement: the statement.
         alteration: what it says.
+        taken: what is decided about the table, and where it is remembered what was taken.
 
     Returns:
         The defaults of new columns, and what a person should know.
+
+    Raises:
+        SchemaChangeError: a person decides about such a change.
     """
-    warnings = []
+    table, warnings = taken.table, []
     if alteration.unclear:
         warnings.append(
             f"existing rows of {table} hold a value in the new column "
@@ -124,9 +133,13 @@ def alter(
     for column in alteration.dropped:
         newer = {default.column for default in state.defaults if default.order > statement.order}
         gone = set(_fitting(column, state.told, alteration)) - newer
+        for name in sorted(gone - state.dropped.keys()):
+            taken.drop(state.column(name), name)
         state.dropped.update(dict.fromkeys(gone, statement.order))
     added = []
     for column in alteration.added:
+        if state.columns and not _fitting(column, state.told, alteration):
+            taken.check_add(column)
         default, outcome = _add(table, state, statement, alteration, column)
         added += [] if default is None else [default]
         warnings += outcome

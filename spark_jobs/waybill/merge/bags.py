@@ -22,6 +22,7 @@ from waybill.full_load import TOPIC
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
+from waybill.merge.rewriting import without_old
 from waybill.merge.typed_columns import typed, value_name
 from waybill.merge.writing import merge_rows
 
@@ -214,6 +215,7 @@ class BagMerge:
                 c.lake: F.when(F.col("live"), F.col(value_name(i)))
                 for i, c in enumerate(self.state.columns)
             },
+            **without_old(self.branch),
         }
         if empty:
             self.branch.append(source.select(*(v.alias(n) for n, v in values.items())))

@@ -27,6 +27,7 @@ from waybill.merge.position import (
     position_of,
     waiting_merges,
 )
+from waybill.merge.rewriting import drop_future
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -171,6 +172,9 @@ def with_held(lake: Lake) -> DataFrame:
 def drop_held(lake: Lake) -> None:
     """Drop what merges left that is not visible; the tables stay as the last gate left them."""
     # The record first: one without its branches would say that its tables are visible.
-    for table in [lake.log("merges"), *lake.merged_tables().values()]:
+    merged = [*lake.merged_tables().values()]
+    for table in [lake.log("merges"), *merged]:
         for info in lake.waiting(table, STAGE):
             lake.reopen(table, info.name).drop()
+    for table in merged:
+        drop_future(lake, table)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, SchemaChangeError
 from waybill.full_load import TOPIC
 from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
-from waybill.merge.columns import extend
+from waybill.merge.column_changes import Taken, extend, of_batch
 from waybill.merge.ddl import UnreadableStatement
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.state import Default, MergeState, TableState, by_position, place_in
 from waybill.order import sequence_of
+from waybill.schema_changes import NOTHING_DECIDED, RETYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from waybill.merge.increment_counts import Survey
     from waybill.merge.statements import Statement
     from waybill.records import TableSchema
+    from waybill.schema_changes import Decisions
     from waybill.tables import TableRules
 
 
@@ -51,6 +55,7 @@ class TablePlan:
         dropped: order of the newest statement of the batch that dropped the table, if any did.
         defaults: columns that the batch's statements added with a default.
         bag: whether the table has no key, so that its rows are counted (`waybill.merge.bags`).
+        taken: what is decided about changes of its columns, and those that the batch brings.
     """
 
     survey: TableSurvey
@@ -62,12 +67,23 @@ class TablePlan:
     dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
+    taken: Taken = field(default_factory=partial(Taken, ""))
 
     def count_unordered(self, statement: Statement) -> None:
         """Count a TRUNCATE or DROP among those without order, if it is one."""
         if statement.unordered:
             self.survey.unordered_truncates += 1
             self.survey.places.add((statement.topic, statement.partition))
+
+    def keep_changes(self, statements: list[str], batch: str) -> None:
+        """Remember what the batch did to the columns, if anything."""
+        if self.taken.changes:
+            self.state.changes = of_batch(self.taken.changes, statements, batch)
+
+    @property
+    def retyped(self) -> set[str]:
+        """The columns that the batch gives a type to which they cannot be promoted."""
+        return {one.column for one in self.taken.changes if one.change == RETYPE}
 
     @property
     def truncated(self) -> bool:
@@ -122,12 +138,14 @@ class Plan:
 
     Attributes:
         state: the merge's memory after it.
+        decisions: what the migration has decided about changes of columns.
         tables: what it brings, by qualified name.
         warnings: what a person should know.
         unordered: whether any of its changes or statements has no sequence id.
     """
 
     state: MergeState
+    decisions: Decisions = NOTHING_DECIDED
     tables: dict[str, TablePlan] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     unordered: bool = False
@@ -141,6 +159,8 @@ def make_plan(
     before: MergeState,
     rules: TableRules,
     used_above: Callable[[str, str], set[str]],
+    decisions: Decisions = NOTHING_DECIDED,
+    batch: str = "",
 ) -> Plan:
     """Decide what the batch means for each table.
 
@@ -152,15 +172,17 @@ def make_plan(
         before: what was known of the tables.
         rules: what the migration declares.
         used_above: the schemas of a table's rows above an order.
+        decisions: what the migration has decided about changes of columns.
+        batch: id of the batch.
 
     Raises:
         ConfigurationError: the key of a table cannot be told and the migration declares none.
         SchemaChangeError: a table changed in a way that a person has to decide about, or two tables
             have one name.
     """
-    plan = Plan(MergeState.from_json(before.to_json()))
+    plan = Plan(MergeState.from_json(before.to_json()), decisions)
     for name, found in survey.tables.items():
-        plan.tables[name] = TablePlan(found, before.table(name), plan.state.table(name))
+        _plan_table(plan, name, found, before)
     for statement in truncates:
         _truncate(plan, statement, before)
     read = _read(plan, ddl)
@@ -172,8 +194,12 @@ def make_plan(
     for state in plan.state.tables.values():
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
+    altered: dict[str, list[str]] = defaultdict(list)
     for meaning in read:
-        _alter(plan, meaning, rules, before)
+        if (altered_table := _alter(plan, meaning, rules, before)) is not None:
+            altered[altered_table].append(meaning.statement.text or "")
+    for name, table in plan.tables.items():
+        table.keep_changes(altered[name], batch)
     places = any(table.survey.places for table in plan.tables.values())
     plan.unordered = places or any(statement.unordered for statement in ddl)
     return plan
@@ -182,8 +208,14 @@ def make_plan(
 def _table(plan: Plan, name: str, before: MergeState) -> TablePlan:
     """The plan of a table that only statements of the batch may concern."""
     if name not in plan.tables:
-        plan.tables[name] = TablePlan(TableSurvey(), before.table(name), plan.state.table(name))
+        _plan_table(plan, name, TableSurvey(), before)
     return plan.tables[name]
+
+
+def _plan_table(plan: Plan, name: str, survey: TableSurvey, before: MergeState) -> None:
+    state = plan.state.table(name)
+    taken = Taken(name, plan.decisions.find(name), state.stated)
+    plan.tables[name] = TablePlan(survey, before.table(name), state, taken=taken)
 
 
 def _keep_place(plan: Plan, statement: Statement) -> None:
@@ -279,7 +311,7 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
             raise SchemaChangeError(message, code=Code.KEY_CHANGED)
         state.key = key
     in_lake = len(table.before.columns)
-    state.columns = extend(state.columns, schemas, rule.columns, name, in_lake)
+    state.columns = extend(state.columns, schemas, rule.columns, name, in_lake, table.taken)
     if in_lake:
         state.came_up.update(dict.fromkeys(state.names[in_lake:], table.before.highest))
     state.highest = max(state.highest, survey.highest)
@@ -323,33 +355,42 @@ def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
     return found
 
 
-def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) -> None:
-    """A statement changed the columns or the name of a table."""
+def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) -> str | None:
+    """A statement changed the columns or the name of a table; the table whose columns it changed.
+
+    Raises:
+        SchemaChangeError: a person has to decide about the change.
+    """
     names = meaning.names
     known = any(name in plan.state.tables and plan.state.tables[name].columns for name in names)
     statement, alteration = meaning.statement, meaning.alteration
     if known and not statement.again:
         plan.warnings += meaning.warnings
     if alteration is None:
-        return
+        return None
     _keep_place(plan, statement)
     name = named(statement, alteration.table)
     state = plan.state.table(name)
+    there = plan.tables.get(name)
+    taken = there.taken if there else Taken(name, plan.decisions.find(name), state.stated)
     if statement.again:
         place = place_in(statement.order)
         state.defaults = tuple(d for d in state.defaults if place_in(d.order) != place)
     else:
-        check_renamed(name, state, alteration, rules.find(None, None, name).columns)
+        check_renamed(state, alteration, rules.find(None, None, name).columns, taken)
     if statement.order < state.truncated:
         # Every row that it concerned is gone.
-        return
-    added, warnings = alter(name, state, statement, alteration)
+        return name
+    added, warnings = alter(state, statement, alteration, taken)
+    if there is None and taken.changes:
+        _table(plan, name, before).taken = taken
     plan.warnings += [] if statement.again else warnings
     if added:
         state.defaults = tuple(sorted((*state.defaults, *added), key=lambda d: d.order))
         # Rows above it may lack the column: its default shows through their images.
         state.open_rows = state.open_rows or before.table(name).highest > statement.order
         _table(plan, name, before).defaults += added
+    return name
 
 
 def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:

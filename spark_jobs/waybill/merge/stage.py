@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
 from waybill.errors import WaybillError
 from waybill.lake.commit import stamp_of
+from waybill.lake.future_columns import BECOMES
 from waybill.lake.names import split
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
-from waybill.merge.exact_casts import misfit
 from waybill.merge.increment import Held, Increment
 from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.moved_rows import moved_rows
 from waybill.merge.multi_change_keys import refused_rows
 from waybill.merge.plan import Plan, TablePlan, make_plan
 from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
-from waybill.merge.row_effects import effects, newest, tombstones
-from waybill.merge.spark_rows import change_of
+from waybill.merge.rewriting import rewrite, staged_state
+from waybill.merge.row_effects import effects, newest
 from waybill.merge.statements import Statements
 from waybill.merge.table import TableMerge
 from waybill.merge.transactions import EVENTS, check_wait
-from waybill.merge.typed_columns import typed
 from waybill.merge.upsert.merging import (
     COMMITS_AT_ONCE,
     commit_written,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch
     from waybill.merge.increment_counts import Survey
-    from waybill.merge.rules import Change
+    from waybill.merge.state import TableState
     from waybill.merge.transactions import Open
     from waybill.merge.upsert.merging import Plain, Written
     from waybill.records import TableSchema
@@ -134,6 +136,8 @@ class _Merge:
             before,
             self.spec.rules,
             self.increment.schemas_above,
+            self.spec.decisions,
+            self.context.batch,
         )
         report = self.report
         report.skipped.update(survey.skipped)
@@ -305,10 +309,20 @@ class _Merge:
         """The branch of a table, made when it is first needed."""
         branch = self.made.get(name)
         if branch is None:
-            table = prepare(self.lake, name, plan.state)
+            table, becomes = prepare(self.lake, name, plan.state, plan.retyped)
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
+            branch.becomes = becomes
             self.branches[table] = branch.name
         return branch
+
+    def _staged(self, name: str, plan: TablePlan, branch: Branch) -> TableState:
+        """What is known of a table as its branch has it; rewrites its rows if it has to be."""
+        state = staged_state(plan.state, branch.becomes)
+        if branch.becomes:
+            self.context.progress("rewriting %s", name)
+            copied = rewrite(branch, name, state.columns)
+            self.context.progress("rewrote %s of %s", counted(copied, "row"), name)
+        return state
 
     def _is_bag(self, table: TablePlan) -> bool:
         return table.bag or (table.before.key == () and not table.survey.rows)
@@ -317,7 +331,8 @@ class _Merge:
         """A table without key: its rows are counted."""
         survey = plan.survey
         branch = self._branch(name, plan)
-        out, odd = BagMerge(branch, name, plan, self.increment, self.context.batch).merge()
+        staged = replace(plan, state=self._staged(name, plan, branch))
+        out, odd = BagMerge(branch, name, staged, self.increment, self.context.batch).merge()
         refused = self.ledger.refuse(
             self.context.batch, refused_rows(self.context.batch, name, odd)
         )
@@ -342,8 +357,9 @@ class _Merge:
             return
         branch = self._branch(name, plan)
         table = branch.table
+        state = self._staged(name, plan, branch)
         merge = TableMerge(
-            branch, name, plan.state, self.increment, batch, partial(self.ledger.refuse, batch)
+            branch, name, state, self.increment, batch, partial(self.ledger.refuse, batch)
         )
         if done is not None:
             outcome = merge.merge_doubtful(done.doubtful, plain())
@@ -373,7 +389,7 @@ class _Merge:
         if survey.rows or (plan.reached and plan.state.open_rows):
             own = plain().where(F.col("qualified") == name)
             if survey.moves:
-                moved, refusals = self._moves(name, plan, merge)
+                moved, refusals = moved_rows(self.increment, name, plan, merge)
                 own = own.unionByName(moved)
             if self.spec.order.ambiguous == "fail":
                 stored = None if branch.base is None else merge.settling.resolver.stored
@@ -401,9 +417,8 @@ class _Merge:
 
     def _commit(self, name: str, table: str, branch: Branch) -> None:
         details = self.report.details[name]
-        self.report.snapshots[table] = branch.commit(
-            self._cursor, details, self.context.batch, STAGE
-        )
+        cursor = {**self._cursor, BECOMES: branch.becomes} if branch.becomes else self._cursor
+        self.report.snapshots[table] = branch.commit(cursor, details, self.context.batch, STAGE)
 
     @property
     def _cursor(self) -> dict[str, Any]:
@@ -412,48 +427,6 @@ class _Merge:
 
     def _stamp(self, name: str) -> dict[str, str]:
         return stamp_of(self._cursor, self.report.details[name], self.context.batch, STAGE)
-
-    def _moves(self, name: str, plan: TablePlan, merge: TableMerge) -> tuple[DataFrame, int]:
-        """The effects of changes that gave a row another key, and how many were refused."""
-        rows = self.increment.rows().where(F.col("qualified") == name)
-        moves = rows.where("old_key IS NOT NULL")
-        columns = plan.state.columns
-        judged = typed(moves.withColumn("live", F.lit(True)), columns).persist()
-        odd = [change_of(row) for row in judged.where("misfit OR lacks").collect()]
-        good = judged.where("NOT misfit AND NOT lacks").select(*moves.columns)
-        both = effects(good.withColumn("operation", F.lit("insert"))).unionByName(tombstones(good))
-        refused = [move for move in odd if misfit(move.image or {}, columns)]
-        bad = {move.place for move in refused}
-        lacking = [
-            move for move in odd if move.place not in bad and move.order > plan.state.truncated
-        ]
-        count = merge.settling.refuse(refused)
-        plan.survey.moves -= count
-        if lacking:
-            plan.state.open_rows = True
-            completed, below = self._completed(name, lacking, merge)
-            both = both.unionByName(completed)
-            count += merge.settling.refuse(below)
-        return both, count
-
-    def _completed(
-        self, name: str, lacking: list[Change], merge: TableMerge
-    ) -> tuple[DataFrame, list[Change]]:
-        """The effects of moves that leave out columns, and refused changes below them."""
-        found, below = merge.settling.resolver.complete(lacking)
-        rows: list[tuple[object, ...]] = []
-        for move in lacking:
-            row = found[move.place]
-            rows.append(
-                (name, move.key, move.order, True, row.image, True, row.sources, *move.place)
-            )
-            rows.append((name, move.old_key, move.order, False, None, True, None, *move.place))
-        ddl = (
-            "qualified string, key string, `order` string, live boolean, image string, "
-            "whole boolean, sources string, topic string, `partition` int, offset bigint, "
-            "`index` int"
-        )
-        return self.lake.spark.createDataFrame(rows, ddl), below
 
     def _account(self, name: str, plan: TablePlan, out: int, refused: int) -> None:
         """Put a table's counts into the report."""
@@ -476,7 +449,10 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
-        columns = plan.state.column_changes(plan.before)
+        known = plan.state.changes if plan.taken.changes else ()
+        columns = [*(one.sentence for one in known), *plan.state.added_again(plan.before)]
+        if known:
+            report.details[name]["column changes"] = msgspec.to_builtins(known[:NAMED])
         if columns:
             more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
             report.details[name]["columns"] = [*columns[:NAMED], *more]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from waybill.errors import Code, ConfigurationError
+from waybill.merge.column_changes import ColumnChange
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open, RolledBack
 from waybill.merge.watermark import Reached, complete, joined
@@ -52,6 +53,8 @@ class TableState(msgspec.Struct):
         highest: highest order of any change of a row.
         came_up: by column that came up when rows were there: the highest order by then. A row up to
             it may lack the column only because nobody knew it.
+        stated: types narrower than the column's that the source has stated, by column.
+        changes: changes of its columns of the last batch that brought any.
     """
 
     identity: tuple[str, str, str] | None = None
@@ -65,6 +68,8 @@ class TableState(msgspec.Struct):
     open_rows: bool = False
     highest: str = ""
     came_up: dict[str, str] = {}
+    stated: dict[str, tuple[str, ...]] = {}
+    changes: tuple[ColumnChange, ...] = ()
 
     @property
     def reloaded_at(self) -> str | None:
@@ -75,26 +80,19 @@ class TableState(msgspec.Struct):
         parts = self.truncated.split("/")
         return parts[1] if parts[2:3] == [order_number(BEFORE)] else None
 
-    def column_changes(self, before: TableState) -> list[str]:
-        """What became of the columns since an earlier state, in words; nothing of a new table."""
-        if not before.columns:
-            return []
-        known = {column.name: column.type for column in before.columns}
-        found = []
-        for column in self.columns:
-            was = known.get(column.name)
-            if was is None:
-                found.append(f"{column.name} added ({column.type})")
-            elif was != column.type:
-                found.append(f"{column.name} from {was} to {column.type}")
-        found += [f"{name} dropped" for name in self.dropped if name not in before.dropped]
-        back = (name for name in before.dropped if name not in self.dropped and name in known)
-        return found + [f"{name} added again" for name in back]
+    def added_again(self, before: TableState) -> list[str]:
+        """The columns that statements dropped before and have added again, in words."""
+        back = (name for name in before.dropped if name not in self.dropped)
+        return [f"{name} added again" for name in back if before.column(name) is not None]
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names in the source."""
         return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column | None:
+        """A column by its name in the source, None if the lake has none."""
+        return next((column for column in self.columns if column.name == name), None)
 
     @property
     def placed(self) -> bool:

@@ -13,6 +13,7 @@ from waybill.merge import writing
 from waybill.merge.exact_casts import fits
 from waybill.merge.key_changes import leaves_out
 from waybill.merge.multi_change_keys import Outcome, Settling
+from waybill.merge.rewriting import without_old
 from waybill.merge.spark_rows import json_text
 from waybill.merge.typed_columns import typed, value_name
 from waybill.values.lake_values import value_sql
@@ -220,6 +221,7 @@ class TableMerge:
             own.BATCH: F.lit(self.batch),
             own.GONE: F.when(~F.col("live"), F.lit(own.BY_CHANGE)),
             **{c.lake: F.col(value_name(i)) for i, c in enumerate(self.state.columns)},
+            **without_old(self.branch),
         }
         if self.branch.base is None:
             return self.branch.append(source.select(*(v.alias(n) for n, v in targets.items())))

@@ -13,11 +13,13 @@ from waybill.errors import Code, ReconciliationError
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
-from waybill.merge.columns import OWN_COLUMNS, holds, widens
+from waybill.merge.column_types import holds, promoted
+from waybill.merge.columns import OWN_COLUMNS
+from waybill.merge.rewriting import add_future
 from waybill.merge.upsert.values import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -40,11 +42,20 @@ FEW, FEW_BYTES, MANY = 200_000, 16 << 20, 1_000_000
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
-def prepare(lake: Lake, qualified: str, state: TableState) -> str:
+def prepare(
+    lake: Lake, qualified: str, state: TableState, retyped: Collection[str] = ()
+) -> tuple[str, dict[str, str]]:
     """Make the table, or give it the columns and types that it lacks.
 
+    Args:
+        lake: the lake.
+        qualified: the source table.
+        state: what is known of it, this batch included.
+        retyped: its columns that are rewritten.
+
     Returns:
-        The table's full name.
+        The table's full name; and the columns that take the place of others when the branch becomes
+        visible, with the names of these.
 
     Raises:
         ReconciliationError: rows have values in a column that cannot take those of its type.
@@ -52,18 +63,21 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
     wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
     schema = arrow_schema(wanted)
     table, there = lake.ensure_merged(qualified, schema, TABLE_PROPERTIES)
+    becomes = {}
     # The table is asked, not the state: a merge that was dropped may have changed it already.
     for column in state.columns:
         have, want = there[column.lake], column.type
         if have == want or holds(have, want):
             continue
         name, alter = quoted(column.lake), f"ALTER TABLE {quoted(*table.split('.'))}"
-        if widens(have, want):
+        if promoted(have, want) == want:
             lake.spark.sql(f"{alter} ALTER COLUMN {name} TYPE {want}")
         elif lake.read(table).where(f"{name} IS NOT NULL").isEmpty():
             # A merge made it whose rows nobody got to see, and found another type for it.
             lake.spark.sql(f"{alter} DROP COLUMN {name}")
             lake.spark.sql(f"{alter} ADD COLUMN {name} {want}")
+        elif column.name in retyped:
+            becomes[add_future(lake, table, column.lake, want, there)] = column.lake
         elif have != "string":
             message = (
                 f"column {column.name} of {qualified} is {have} in the lake, has values there, and "
@@ -72,7 +86,7 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
                 f"{{{column.name}: ...}}}}}}, or continue under a new migration name"
             )
             raise ReconciliationError(message, code=Code.COLUMN_TYPE)
-    return table
+    return table, becomes
 
 
 def merge_rows(

@@ -20,6 +20,7 @@ from waybill.spec.feedback_loops import own_output
 from waybill.spec.file_text import FileText
 from waybill.spec.mapping import Selection, TableMapping, rules_of
 from waybill.spec.model import Model
+from waybill.spec.schema_changes import SchemaChanges, decisions_of
 from waybill.spec.values import (
     ColumnType,
     FilePlace,
@@ -35,6 +36,7 @@ from waybill.types import parse_type
 
 if TYPE_CHECKING:
     from waybill.mapping.rules import Rules
+    from waybill.schema_changes import Decisions
 
 
 class Table(Model):
@@ -186,6 +188,8 @@ class Migration(Model):
     """Which [tables](mapping.md) are taken."""
     map: list[TableMapping] = Field(default_factory=list)
     """[What becomes](mapping.md) of tables and columns, in the lake and for every target."""
+    schema_changes: list[SchemaChanges] = Field(default_factory=list)
+    """What becomes of [changes of columns](merge.md#schema-changes), decided before they happen."""
     quality: Quality = Field(default_factory=Quality)
     """What the [gate](gate.md) checks."""
     publish: list[Target] = Field(default_factory=list)
@@ -378,6 +382,11 @@ class Migration(Model):
             ConfigurationError: the key of a mask is missing.
         """
         return rules_of(self.select, self.map)
+
+    @property
+    def decisions(self) -> Decisions:
+        """What is decided about changes of columns."""
+        return decisions_of(self.schema_changes)
 
     @property
     def masks(self) -> bool:

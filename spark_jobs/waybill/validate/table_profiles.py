@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.lake.future_columns import as_shown
 from waybill.validate.small_tables import (
     BATCH,
     COUNTS,
@@ -97,12 +98,16 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
             )
         files = lake.stored_files(table, branch.head) if size <= LITTLE else None
         return Staged(
-            *(names.get(table, table), cache(branch.read), branch, size, written),
+            *(names.get(table, table), cache(partial(_shown, branch)), branch, size, written),
             None if files is None else tuple(files),
         )
 
     with ThreadPoolExecutor(TABLES_ASKED) as pool:
         return list(pool.map(lambda one: staged(*one), sorted(branches.items())))
+
+
+def _shown(branch: Branch) -> DataFrame:
+    return as_shown(branch.read(), branch.becomes)
 
 
 def table_profiles(

@@ -6,10 +6,10 @@ _DATE = r"-?[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6}0*)?)?"
 SHAPES = {
     "date": f"^{_DATE}$",
-    "timestamp_ntz": f"^{_DATE}[T ]{_TIME}$",
+    "timestamp_ntz": f"^{_DATE}([T ]{_TIME})?$",
     "timestamp": f"^{_DATE}[T ]{_TIME}Z$",
 }
-"""What the texts of a type of time look like, as a regular expression."""
+"""What the texts of a type of time look like, as a regular expression; a date is its midnight."""
 
 
 def value_sql(text: str, type_: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from waybill.merge.columns import extend
+from waybill.merge.column_changes import extend
 from waybill.merge.exact_casts import fits
 from waybill.merge.typed_columns import typed, value_name
 from waybill.records import Column, intern_schema

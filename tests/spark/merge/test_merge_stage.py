@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from waybill.cli.status import merged_status
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
 from waybill.merge import writing
 from waybill.merge.ledger import Ledger, drop_held
@@ -181,7 +182,18 @@ def test_columns_come_widen_and_stop(lake: Lake, migration) -> None:
     wide = schema("shop.t", {"id": "int64", "n": "int64", "new": "decimal(10,2)"}, ("id",))
     step(lake, spec, "b1", [row(1, 1, n="1")])
     big = row(2, 2, table=wide, n="9007199254740993", new="1.10")
-    step(lake, spec, "b2", [big, row(3, 1, "update", n="5")], [TABLE, wide])
+    text = "ALTER TABLE shop.t ADD COLUMN new DECIMAL(10,2)"
+    rows = [big, row(3, 1, "update", n="5"), ddl(2, text, wide)]
+    report = step(lake, spec, "b2", rows, [TABLE, wide])
+    told = report.details["shop.t"]["column changes"]
+    assert [(one["change"], one["before"], one["after"]) for one in told] == [
+        ("widen", "int", "bigint"),
+        ("add", "", "decimal(10,2)"),
+    ]
+    assert (told[1]["statement"], told[1]["batch"]) == (text, "b2")
+    words = ["n from int to bigint", f"new added (decimal(10,2)), by {text}"]
+    assert report.details["shop.t"]["columns"] == words
+    assert merged_status(lake)["shop.t"]["column changes"] == told
     frame = lake.read(lake.merged("shop.t"))
     assert dict(frame.dtypes)["n"] == "bigint"
     found = {r.id: (r.n, r.new and str(r.new)) for r in frame.collect()}
@@ -222,10 +234,29 @@ def test_a_statement_of_another_topic_and_an_undeclared_rename(lake: Lake, migra
     assert images(lake)[0]["a"] == "7"
     renamed = ddl(6, "ALTER TABLE shop.t RENAME COLUMN n TO m")
     put(lake, "b3", [renamed], [TABLE])
-    with pytest.raises(SchemaChangeError, match=r"column n of shop\.t was renamed to m: declare m"):
+    with pytest.raises(SchemaChangeError, match=r"column n of shop\.t was renamed to m: set"):
         merge(lake, migration(), "b3")
     spec = migration(tables={"shop.t": {"columns": {"m": "int32"}}})
     assert merge(lake, spec, "b3").skipped == {"ddl": 1}
+
+
+def test_what_is_decided_before_it_happens(lake: Lake, migration) -> None:
+    step(lake, migration(), "b1", [row(1, 1, n="1")])
+    wide = schema("shop.t", {"id": "int64", "n": "int32", "m": "int32"}, ("id",))
+    rows = [row(2, 2, n="1", m="2", table=wide), ddl(3, "ALTER TABLE shop.t RENAME COLUMN n TO m")]
+    put(lake, "b2", [*rows, ddl(4, "ALTER TABLE shop.t DROP COLUMN n")], [TABLE, wide])
+    with pytest.raises(SchemaChangeError, match=r"new column m.*set `add: take` for shop\.t"):
+        merge(lake, migration(schema_changes=[{"tables": "shop.*", "add": "stop"}]), "b2")
+    spec = migration(schema_changes=[{"tables": ["shop.t"], "rename": "beside", "drop": "stop"}])
+    with pytest.raises(SchemaChangeError, match=r"column n of shop\.t was dropped.*`drop: keep`"):
+        merge(lake, spec, "b2")
+    assert lake.waiting(lake.log("merges"), "merge") == []
+    spec = migration(schema_changes=[{"tables": ["shop.t"], "rename": "beside"}])
+    report = merge(lake, spec, "b2")
+    told = [(one["change"], one["column"]) for one in report.details["shop.t"]["column changes"]]
+    assert told == [("add", "m"), ("rename", "n"), ("drop", "n")]
+    let_pass(lake, "b2")
+    assert images(lake)[1] == {"id": "2", "n": "1", "m": "2"}
 
 
 def test_a_table_without_key_has_to_be_decided(lake: Lake, migration) -> None:

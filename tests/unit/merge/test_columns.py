@@ -6,7 +6,8 @@ import pytest
 
 from waybill.errors import SchemaChangeError
 from waybill.lake_columns import lake_name
-from waybill.merge.columns import Column, extend, lake_type
+from waybill.merge.column_changes import extend
+from waybill.merge.columns import Column, lake_type
 from waybill.merge.exact_casts import fits, misfit
 from waybill.records import Column as Told
 from waybill.records import intern_schema

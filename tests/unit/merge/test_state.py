@@ -80,16 +80,13 @@ def test_only_a_reload_stands_before_all_that_has_its_id():
         assert TableState(truncated=truncated).reloaded_at is None
 
 
-def test_what_became_of_the_columns():
+def test_columns_that_are_added_again():
     def table(dropped=(), **types) -> TableState:
         columns = tuple(Column(name, name, type_) for name, type_ in types.items())
         return TableState(columns=columns, dropped=dict.fromkeys(dropped, PLACED))
 
     first = table(id="int", note="string")
-    assert first.column_changes(TableState()) == [], "all columns of a new table are new"
-    assert first.column_changes(first) == []
-    wider = table(id="bigint", note="string", price="decimal(10,2)")
-    assert wider.column_changes(first) == ["id from int to bigint", "price added (decimal(10,2))"]
-    less = table(dropped=["note"], id="int", note="string")
-    assert less.column_changes(first) == ["note dropped"]
-    assert first.column_changes(less) == ["note added again"]
+    assert first.added_again(first) == []
+    less = table(dropped=["note", "unknown"], id="int", note="string")
+    assert less.added_again(first) == []
+    assert first.added_again(less) == ["note added again"]

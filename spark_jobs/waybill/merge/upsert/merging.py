@@ -13,7 +13,8 @@ from waybill.lake.data_files import WrittenFile
 from waybill.lake.position_deletes import write_deletes
 from waybill.lake.sizing import SHUFFLED
 from waybill.lake_columns import CHANGES, columns_of
-from waybill.merge.columns import OWN_COLUMNS, holds
+from waybill.merge.column_types import holds
+from waybill.merge.columns import OWN_COLUMNS
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 

@@ -21,6 +21,8 @@ def not_plain(plan: TablePlan, schemas: Iterable[TableSchema], ambiguous: str) -
     """
     state, survey = plan.state, plan.survey
     names = set(state.names)
+    if plan.retyped:
+        return "columns are rewritten"
     if survey.moves:
         return "rows got other keys"
     if plan.truncated or plan.reload is not None:

@@ -1,0 +1,70 @@
+"""Columns that take the place of others when their branch becomes visible.
+
+Iceberg has one schema for all branches of a table. So a branch whose column gets another type
+writes a column of its own beside it, which main's rows have as nulls, and in the step that makes
+main the branch the one takes the name and the place of the other: no reader of main sees a row
+without its value at any moment, and a branch that is dropped leaves main as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from waybill.lake.metadata import Snapshot
+
+BECOMES = "becomes"
+"""Key of a stamp's cursor: the names that columns get when the branch becomes visible."""
+
+_PREFIX = "_waybill_next_"
+
+
+def future_name(column: str) -> str:
+    """The name that the future column has beside the one whose place it takes."""
+    return f"{_PREFIX}{column}"
+
+
+def is_future(column: str) -> bool:
+    """Whether a column waits for its branch to become visible."""
+    return column.startswith(_PREFIX)
+
+
+def becomes_of(snapshot: Snapshot, cursor: str) -> dict[str, str]:
+    """What the columns of a stamped branch become.
+
+    Args:
+        snapshot: its newest one.
+        cursor: the key of the summary under which stamps have their cursor.
+    """
+    found = json.loads(snapshot.summary.get(cursor, "{}")).get(BECOMES, {})
+    return {str(column): str(name) for column, name in found.items()}
+
+
+def as_shown(rows: DataFrame, becomes: Mapping[str, str]) -> DataFrame:
+    """Rows of a branch with the columns that they have once it is visible."""
+    return rows.drop(*becomes.values()).withColumnsRenamed(dict(becomes)) if becomes else rows
+
+
+def schema_shown(parser: Any, schema: Any, becomes: Mapping[str, str]) -> Any:
+    """Iceberg's schema once columns have taken the names and places of those that they replace.
+
+    Args:
+        parser: Iceberg's `SchemaParser`.
+        schema: the schema before.
+        becomes: the names that columns get.
+    """
+    told = json.loads(str(parser.toJson(schema)))
+    future = {
+        becomes[field["name"]]: {**field, "name": becomes[field["name"]]}
+        for field in told["fields"]
+        if field["name"] in becomes
+    }
+    told["fields"] = [
+        future.get(field["name"], field) for field in told["fields"] if field["name"] not in becomes
+    ]
+    return parser.fromJson(json.dumps(told))

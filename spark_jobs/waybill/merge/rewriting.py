@@ -1,0 +1,124 @@
+"""Rewrites a table whose columns get types that they cannot be promoted to.
+
+Every row is copied on the branch, with the values of these columns made anew of its text image:
+exactly, or not at all. (`waybill.lake.future_columns` tells how they become visible.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import functions as F
+
+from waybill.errors import Code, ReconciliationError
+from waybill.lake.future_columns import future_name, is_future
+from waybill.lake.names import quoted
+from waybill.merge import columns as own
+from waybill.merge.typed_columns import typed, value_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column as Expression
+
+    from waybill.lake import Branch, Lake
+    from waybill.merge.columns import Column
+    from waybill.merge.state import TableState
+
+
+def add_future(lake: Lake, table: str, column: str, type_: str, there: Mapping[str, str]) -> str:
+    """Give a table the column that will take the place of another one.
+
+    Args:
+        lake: the lake.
+        table: full name.
+        column: the column whose place it takes.
+        type_: its type.
+        there: the types of the columns that are there.
+
+    Returns:
+        The name that it has until then.
+    """
+    name = future_name(column)
+    alter = f"ALTER TABLE {quoted(*table.split('.'))}"
+    if name in there and there[name] != type_:
+        # Of a merge that was killed, and found another type; main has nothing in it.
+        lake.spark.sql(f"{alter} DROP COLUMN {quoted(name)}")
+    if there.get(name) != type_:
+        lake.spark.sql(f"{alter} ADD COLUMN {quoted(name)} {type_}")
+    return name
+
+
+def drop_future(lake: Lake, table: str) -> None:
+    """Take away the columns that waited for a branch; call it when the branch is dropped."""
+    names = [name for name in lake.metadata(table).layout.types if is_future(name)]
+    if names:
+        listed = ", ".join(quoted(name) for name in names)
+        lake.spark.sql(f"ALTER TABLE {quoted(*table.split('.'))} DROP COLUMNS ({listed})")
+
+
+def staged_state(state: TableState, becomes: Mapping[str, str]) -> TableState:
+    """What is known of a table, with the names that its columns have on the branch."""
+    if not becomes:
+        return state
+    waiting = {name: future for future, name in becomes.items()}
+    columns = tuple(c._replace(lake=waiting.get(c.lake, c.lake)) for c in state.columns)
+    return msgspec.structs.replace(state, columns=columns)
+
+
+def without_old(branch: Branch) -> dict[str, Expression]:
+    """What rows of a branch have in the columns whose places others take: nothing."""
+    return {name: F.lit(None) for name in branch.becomes.values()}
+
+
+def rewrite(branch: Branch, qualified: str, columns: tuple[Column, ...]) -> int:
+    """Copy the rows of a table on its branch, with some of its columns made of the text images.
+
+    Args:
+        branch: the branch.
+        qualified: the source table.
+        columns: the table's columns, as they are called on the branch.
+
+    Returns:
+        How many rows and tombstones were copied.
+
+    Raises:
+        ReconciliationError: a row's text is no value of the new type; nothing was written.
+    """
+    if branch.base is None:
+        return 0
+    rows = branch.read()
+    names = rows.columns
+    made = [column for column in columns if column.lake in branch.becomes]
+    # A column of the source may have any name, so a row is kept together.
+    whole = rows.select(
+        F.struct(*(F.col(quoted(name)) for name in names)).alias("row"),
+        F.col(own.IMAGE).alias("image"),
+        (~F.col(own.DELETED)).alias("live"),
+    )
+    valued = typed(whole, made)
+    odd = valued.where("misfit").select(F.col("row").getField(own.KEY)).first()
+    if odd is not None:
+        listed = " and ".join(f"{column.name} as {column.type}" for column in made)
+        message = (
+            f"{qualified} cannot be rewritten with {listed}: the row {odd[0]} has a text that is "
+            "no such value; nothing of this batch was merged: set `retype: stop` for the table "
+            "under schema_changes, or continue under a new migration name"
+        )
+        raise ReconciliationError(message, code=Code.COLUMN_TYPE)
+    value = {column.lake: F.col(value_name(i)) for i, column in enumerate(made)}
+    dropped = set(branch.becomes.values())
+    return branch.overwrite(
+        valued.select(
+            *(
+                (
+                    F.lit(None).cast(rows.schema[name].dataType)
+                    if name in dropped
+                    else value.get(name, F.col("row").getField(name))
+                ).alias(name)
+                for name in names
+            )
+        ),
+        F.lit(True),
+    )

@@ -1,0 +1,57 @@
+"""What a migration has decided about changes of columns, before they happen."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+ADD, WIDEN, NARROW, RETYPE, RENAME, DROP = "add", "widen", "narrow", "retype", "rename", "drop"
+CLASSES = (ADD, WIDEN, NARROW, RETYPE, RENAME, DROP)
+"""Classes of changes, by their fields in a migration's file."""
+
+STOP = "stop"
+"""The decision that a person decides when it happens."""
+
+
+class Decision(NamedTuple):
+    """What becomes of each class of changes of a table's columns.
+
+    Attributes:
+        add: a new column: `take` or `stop`.
+        widen: a type that holds more, to which the column can be promoted: `take` or `stop`.
+        narrow: a type whose values the column holds already: `keep` or `stop`.
+        retype: any other type: `rewrite` or `stop`.
+        rename: another name: `beside` or `stop`.
+        drop: a column that is gone: `keep` or `stop`.
+    """
+
+    add: str = "take"
+    widen: str = "take"
+    narrow: str = "keep"
+    retype: str = STOP
+    rename: str = STOP
+    drop: str = "keep"
+
+    def stops(self, change: str) -> bool:
+        """Whether a person decides about a class of changes."""
+        return self._asdict()[change] == STOP  # type: ignore[no-any-return]
+
+
+UNDECIDED = Decision()
+"""What holds for a table that a migration's file says nothing of."""
+
+
+class Decisions(NamedTuple):
+    """What is decided, by names or patterns of tables; the first that names a table decides."""
+
+    of_tables: tuple[tuple[tuple[str, ...], Decision], ...] = ()
+
+    def find(self, qualified: str) -> Decision:
+        """What is decided for a table of the lake."""
+        for patterns, decision in self.of_tables:
+            if any(fnmatchcase(qualified, pattern) for pattern in patterns):
+                return decision
+        return UNDECIDED
+
+
+NOTHING_DECIDED = Decisions()

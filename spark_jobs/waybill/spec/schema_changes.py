@@ -1,0 +1,47 @@
+"""What a migration's file decides about changes of columns, before they happen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from waybill.schema_changes import CLASSES, Decision, Decisions
+from waybill.spec.mapping import Patterns
+from waybill.spec.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SchemaChanges(Model):
+    """What becomes of the [changes of columns](merge.md#schema-changes) of some tables.
+
+    The first entry that names a table decides about all of its changes; `stop` holds everything
+    until a person decides.
+    """
+
+    tables: Patterns = Field(min_length=1)
+    """Names or patterns of tables, as the lake names them."""
+    add: Literal["take", "stop"] = "take"
+    """A new column."""
+    widen: Literal["take", "stop"] = "take"
+    """A type that holds more, such as `bigint` after `int`: the column is widened."""
+    narrow: Literal["keep", "stop"] = "keep"
+    """A type whose values the column holds already: it keeps its type."""
+    retype: Literal["rewrite", "stop"] = "stop"
+    """Any other type, such as `decimal(15,4)` after `decimal(10,2)`: the table is rewritten, with
+    the type that holds both exactly."""
+    rename: Literal["beside", "stop"] = "stop"
+    """Another name: a new column beside the old one, whose rows keep their values there."""
+    drop: Literal["keep", "stop"] = "keep"
+    """A column that is gone: it stays with the values that it had."""
+
+    def decided(self) -> dict[str, str]:
+        """What is decided for each class of changes, by its field."""
+        return self.model_dump(include=set(CLASSES))
+
+
+def decisions_of(entries: Iterable[SchemaChanges]) -> Decisions:
+    """The decisions as plain data."""
+    return Decisions(tuple((tuple(one.tables), Decision(**one.decided())) for one in entries))

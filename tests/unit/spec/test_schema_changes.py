@@ -1,0 +1,62 @@
+"""What `schema_changes` of a migration file may say, and what `waybill check` says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.spec.spec_files import GOOD, writer_in
+from waybill.cli.check_decisions import check_decisions
+from waybill.errors import ConfigurationError
+from waybill.schema_changes import Decision
+from waybill.spec.file import load_migration
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loader(more: str):
+        return load_migration(writer_in(tmp_path / "m")(GOOD + more))
+
+    return loader
+
+
+def test_the_first_entry_decides_and_what_it_leaves_out_is_as_without_one(load):
+    first, second = "{tables: shop.orders, add: stop}", "{tables: 'shop.*', drop: stop}"
+    spec = load(f"schema_changes: [{first}, {second}]\n")
+    assert spec.decisions.find("shop.orders") == Decision(add="stop")
+    assert spec.decisions.find("shop.x") == Decision(drop="stop")
+    assert load("").decisions.find("shop.x") == Decision()
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{tables: [], add: stop}", "tables"),
+        ("{add: stop}", "tables"),
+        ("{tables: a, drop: take}", "keep"),
+        ("{tables: a, ad: stop}", "add"),
+    ],
+)
+def test_what_an_entry_may_not_say(load, entry, told):
+    with pytest.raises(ConfigurationError, match=told):
+        load(f"schema_changes: [{entry}]\n")
+
+
+def test_entries_that_name_no_table_or_never_count(load):
+    spec = load(
+        "schema_changes:\n"
+        "  - {tables: [shop.*, crm.x]}\n"
+        "  - {tables: shop.orders, add: stop}\n"
+        "  - {tables: shop.ordres, add: stop}\n"
+    )
+    found = [
+        (one.about, one.text)
+        for one in check_decisions(spec.schema_changes, ["shop.orders", "crm.y"])
+    ]
+    assert found[0][0] == "schema_changes[0]"
+    assert found[0][1].startswith("no table of the sample is called crm.x")
+    assert found[1] == (
+        "schema_changes[1]",
+        "shop.orders is named by entry 0 already, which decides: put it first",
+    )
+    assert len(found) == 3
+    assert list(check_decisions(spec.schema_changes[:1], [])) == [], "an empty sample tells nothing"
