@@ -120,8 +120,8 @@ class PostgresFeed:
     text = "title"
     """A column that may be anything."""
 
-    def __init__(self, server: Any, folder: Path) -> None:
-        self.server = server
+    def __init__(self, server: Any, folder: Path, table: str = "typed") -> None:
+        self.server, self.table = server, table
         self.session = psycopg.connect(
             host="127.0.0.1",
             port=server.port,
@@ -130,8 +130,8 @@ class PostgresFeed:
             dbname=server.database,
         )
         self.session.execute("SET TimeZone = 'UTC'")
-        self.session.execute("DROP TABLE IF EXISTS typed")
-        self.session.execute(DDL)
+        self.session.execute(f"DROP TABLE IF EXISTS {table}")
+        self.session.execute(DDL.replace("CREATE TABLE typed", f"CREATE TABLE {table}"))
         self.session.commit()
         self.folder = folder
         self.folder.mkdir(exist_ok=True)
@@ -172,18 +172,18 @@ class PostgresFeed:
     def insert(self, *numbers: int, silent: bool = False) -> None:
         """Insert rows; silently is what no message tells of."""
         rows = ", ".join(f"({', '.join(self.row(n).values())})" for n in numbers)
-        self._run(f"INSERT INTO typed VALUES {rows} RETURNING *", "c", silent)
+        self._run(f"INSERT INTO {self.table} VALUES {rows} RETURNING *", "c", silent)
 
     def update(self, number: int, silent: bool = False, **values: str) -> None:
         sets = ", ".join(f'"{name}" = {value}' for name, value in values.items())
-        self._run(f"UPDATE typed SET {sets} WHERE id = {number} RETURNING *", "u", silent)
+        self._run(f"UPDATE {self.table} SET {sets} WHERE id = {number} RETURNING *", "u", silent)
 
     def delete(self, number: int, silent: bool = False) -> None:
-        self._run(f"DELETE FROM typed WHERE id = {number} RETURNING *", "d", silent)
+        self._run(f"DELETE FROM {self.table} WHERE id = {number} RETURNING *", "d", silent)
 
     def truncate(self) -> None:
         with self.lock:
-            self.session.execute("TRUNCATE typed")
+            self.session.execute(f"TRUNCATE {self.table}")
             micros = self._clock()
             self.session.commit()
             self._lines.append(self._message(None, "t", micros))
@@ -193,7 +193,7 @@ class PostgresFeed:
         chosen = {**self.row(number), **values}
         names = ", ".join(f"{value} AS {name}" for name, value in chosen.items())
         with self.lock:
-            self._run(f"INSERT INTO typed SELECT {names} RETURNING *", "c", False)
+            self._run(f"INSERT INTO {self.table} SELECT {names} RETURNING *", "c", False)
             self.delete(number, silent=True)
 
     def _run(self, statement: str, operation: str, silent: bool) -> None:
@@ -224,7 +224,7 @@ class PostgresFeed:
             "connector": "postgresql",
             "db": "waybill",
             "schema": "public",
-            "table": "typed",
+            "table": self.table,
             "snapshot": "false",
             "sequence": f'["{self._lsn}","{self._lsn}"]',
             "ts_ms": micros // 1000,
@@ -248,13 +248,20 @@ class PostgresFeed:
             if not lines:
                 return
             told = [
-                json.dumps({"topic": "shop", "partition": 0, "offset": offset, "payload": line})
+                json.dumps(
+                    {
+                        "topic": f"shop_{self.table}",
+                        "partition": 0,
+                        "offset": offset,
+                        "payload": line,
+                    }
+                )
                 for offset, line in enumerate(lines, start=self._offset)
             ]
             self._offset += len(told)
-            hidden = self.folder / f".{self._offset:08d}"
+            hidden = self.folder / f".{self.table}-{self._offset:08d}"
             hidden.write_text("\n".join(told) + "\n", encoding="utf-8")
-            hidden.rename(self.folder / f"{self._offset:08d}.jsonl")
+            hidden.rename(self.folder / f"{self.table}-{self._offset:08d}.jsonl")
 
     def beat(self, number: int) -> None:
         """A change of another row, so that the topic brings something newer."""

@@ -19,6 +19,7 @@ from waybill.connections import get_connection
 from waybill.errors import ConfigurationError, UnreachableError
 from waybill.verify.databases import database_of
 from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.history import with_history
 from waybill.verify.run import Asked, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
@@ -269,19 +270,93 @@ def test_a_table_without_a_key(spark, migration, feed):
     assert (result.differing, result.undecided) == (0, 1)
 
 
-def test_a_table_that_is_mapped_or_gone_is_not_compared(spark, migration, feed):
+def test_a_table_that_is_gone_or_whose_key_is_masked_is_not_compared(spark, migration, feed):
     feed.insert(1, 2)
-    rule = {"tables": ["waybill.typed"], "columns": {"mask": {"title": "sha256"}}}
+    rule = {"tables": ["waybill.*typed"], "columns": {"mask": {"id": "sha256"}}}
     spec = migration("debezium-json", **KEY, map=[rule])
     lake = run(spark, spec, feed)
     (result,) = run_verify(spec, lake)
     assert (result.differing, result.undecided) == (0, 2)
-    assert "map changes its columns" in result.sentence
+    assert "map masks its key" in result.sentence
     feed.session.execute("DROP TABLE typed")
     feed.session.commit()
     (result,) = run_verify(spec.model_copy(update={"map": []}), lake)
     assert (result.differing, result.undecided) == (0, 2)
     assert "the database has no such table" in result.sentence
+
+
+def test_a_table_with_other_names_masks_and_a_condition(spark, migration, feed):
+    feed.insert(*range(1, 41))
+    rule = {
+        "tables": ["waybill.*typed"],
+        "rename": {"schema": "sales", "table": "{table}_v2"},
+        "columns": {
+            "rename": {"id": "number", "amount": "price"},
+            "mask": {"title": "sha256", "code": "last4"},
+            "drop": ["doc"],
+            "add": {"made_by": {"constant": "waybill"}},
+        },
+        "where": "id > 10 AND (flag OR small <> -14979)",
+    }
+    spec = migration("debezium-json", **KEY, map=[rule], verify={"lag": "0s"})
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert result.table == "waybill.sales.typed_v2"
+    # 21 is odd, and its small is that number.
+    assert (result.in_database, result.in_lake) == (29, 29)
+    assert (result.differing, result.undecided) == (0, 0), result
+    assert "map drops or masks them: title, code, doc" in result.sentence
+    feed.update(33, silent=True, amount="amount + 1")
+    feed.update(31, silent=True, doc="NULL", title="'hidden'")
+    feed.delete(32, silent=True)
+    feed.update(5, silent=True, amount="0")
+    run_verify(spec, lake)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    found = {(d.key["number"], d.what, *d.columns) for d in result.differences}
+    assert found == {("33", DIFFERS, "price"), ("32", MISSING_IN_DATABASE)}
+    (counted,) = run_verify(spec, lake, Asked(method="counts"))
+    assert "map chooses its rows" in counted.sentence
+
+
+@pytest.mark.parametrize("keys", ["by_shard", "distinct"])
+def test_tables_that_become_one_are_compared_one_by_one(
+    spark, migration, connect, postgres, tmp_path, keys
+):
+    connect("postgres", postgres)
+    feeds = [PostgresFeed(postgres, tmp_path / "in", table=f"typed_{n}") for n in (1, 2)]
+    feeds[0].insert(1, 2, 3)
+    second = (1, 4) if keys == "by_shard" else (4, 5)
+    feeds[1].insert(*second)
+    rule = {
+        "tables": ["waybill.*typed_?"],
+        "rename": {"table": "typed"},
+        "join": {"column": "shard", "keys": keys},
+    }
+    tables = {"waybill.public.typed_*": {"key": ["id"]}}
+    spec = migration("debezium-json", tables=tables, map=[rule], verify={"lag": "0s"})
+    for feed in feeds:
+        feed.flush()
+    lake = run(spark, spec, feeds[0])
+    results = run_verify(spec, lake)
+    assert [(r.label, r.in_database, r.in_lake, r.differing) for r in results] == [
+        ("waybill.public.typed of waybill.public.typed_1", 3, 3, 0),
+        ("waybill.public.typed of waybill.public.typed_2", 2, 2, 0),
+    ]
+    feeds[1].update(4, silent=True, amount="7")
+    feeds[0].delete(3, silent=True)
+    run_verify(spec, lake)
+    run(spark, spec, feeds[0])
+    first, other = run_verify(spec, lake)
+    ((gone,), (changed,)) = first.differences, other.differences
+    assert (gone.key["id"], gone.what) == ("3", MISSING_IN_DATABASE)
+    assert (changed.key["id"], changed.what, *changed.columns) == ("4", DIFFERS, "amount")
+    told = with_history(spec, lake, [first, other])
+    assert [len(one["differences"][0]["history"]) for one in told] == [1, 1]
+    for feed in feeds:
+        feed.session.execute(f"DROP TABLE {feed.table}")
+        feed.session.commit()
+        feed.close()
 
 
 def test_what_the_command_prints_and_how_it_ends(spark, migration, feed, tmp_path):

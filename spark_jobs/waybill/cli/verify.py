@@ -85,18 +85,18 @@ def seconds_to_wait(text: str | None) -> float | None:
 def _print(spec: Migration, results: list[TableResult], told: list[dict[str, Any]]) -> None:
     titles = ["table", "method", "in the database", "in the lake", "differ", "not decided", "read"]
     rows = [
-        [r.table, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at]
+        [r.label, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at]
         for r in results
     ]
     print_table(titles, rows, spec.name)
     for result, plain in zip(results, told, strict=True):
         if result.sentence:
-            line = f"{result.table}: {result.sentence}"
+            line = f"{result.label}: {result.sentence}"
             console().print(line, markup=False, soft_wrap=True)
         for found in plain["differences"][:SHOWN]:
-            _print_difference(result.table, found)
+            _print_difference(result.label, found)
         if len(plain["differences"]) > SHOWN:
-            line = f"only the first {SHOWN} differences of {result.table}; --json gives more"
+            line = f"only the first {SHOWN} differences of {result.label}; --json gives more"
             console().print(line, markup=False, soft_wrap=True)
 
 

@@ -126,7 +126,8 @@ class MappedTable:
             key = (*key, *own)
         self.schema = intern_schema(*names, columns, key, schema.dialect)
         self.columns_stay = columns == schema.columns and not self._masks
-        where = next((rule.where for rule in rules if rule.where is not None), None)
+        self.where = where = next((rule.where for rule in rules if rule.where is not None), None)
+        """The condition that rows have to meet, None where all are taken."""
         self.holds = None if where is None or not schema.columns else condition(where, schema)
         """What the table's condition says of a row; None where it has none."""
         if not schema.columns:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import functions as F
+
 from waybill.merge.columns import DELETED, IMAGE, KEY, ORDER
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
@@ -129,8 +131,10 @@ def _of_database(
         with database_of(reading.connection) as session:
             for piece in (piece for number in numbers for piece in dealt[number]):
                 session.begin(reading.shared)
-                for row in session.rows(table.columns, piece):
+                for row in session.rows(table.read, piece):
                     told = texts.of_database(row)
+                    if told is None:
+                        continue
                     rows.append((texts.key(told), digest(told)))
                     if len(rows) == ROWS_PER_BATCH:
                         count += len(rows)
@@ -161,7 +165,7 @@ def _of_lake(
             yield _batch(rows, 0, 1)
         tally.add_of_task(lake=count)
 
-    live = lake.read(table.lake, snapshot).where(f"NOT {DELETED}").select(IMAGE)
+    live = of_shard(lake.read(table.lake, snapshot), table).where(f"NOT {DELETED}").select(IMAGE)
     return live.mapInArrow(light(read), SIDES)
 
 
@@ -175,6 +179,19 @@ def _batch(rows: Sequence[tuple[str, bytes]], of_database: int, of_lake: int) ->
         pa.array([of_lake] * len(rows), pa.int32()),
     ]
     return pa.RecordBatch.from_arrays(columns, ["key", "digest", "of_database", "of_lake"])
+
+
+def of_shard(rows: DataFrame, table: Compared) -> DataFrame:
+    """The rows of a merged table that are of the compared table, and not of others.
+
+    Tombstones tell it by their keys alone.
+    """
+    if table.shard is None:
+        return rows
+    column, value = table.shard
+    path = f"$['{column}']"
+    own = F.coalesce(F.get_json_object(IMAGE, path), F.get_json_object(KEY, path))
+    return rows.where(own.isNull() | (own == value))
 
 
 def lake_rows(
@@ -199,7 +216,8 @@ def lake_rows(
     schema = f"key string, {ORDER} string, {DELETED} boolean, {IMAGE} string"
     columns = [KEY, ORDER, DELETED, IMAGE]
     with unwrapped():
-        rows = lake.read(table.lake, snapshot).select(*columns).mapInArrow(light(read), schema)
+        rows = of_shard(lake.read(table.lake, snapshot), table)
+        rows = rows.select(*columns).mapInArrow(light(read), schema)
         collected = rows.collect()
     texts = RowTexts(table)
     found: dict[str, LakeRow] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.merge.columns import BATCH, DELETED
 from waybill.merge.position import STAGE
+from waybill.verify.comparing import of_shard
 from waybill.verify.deciding import POLL, LakeState, Pending, covers, lake_state
 from waybill.verify.results import TableResult, left_open, time_text
 
@@ -23,9 +24,9 @@ COUNT = ""
 
 def live_rows(lake: Lake, table: Compared, snapshot: int | None) -> int:
     """How many rows a state of a merged table has, without tombstones."""
-    return (
-        0 if snapshot is None else lake.read(table.lake, snapshot).where(f"NOT {DELETED}").count()
-    )
+    if snapshot is None:
+        return 0
+    return of_shard(lake.read(table.lake, snapshot), table).where(f"NOT {DELETED}").count()
 
 
 def count_table(
@@ -63,7 +64,7 @@ def count_table(
     pending: dict[str, Pending] = {}
     differs = False
     if off:
-        was = left_open(lake, table.name, counts=True).get(COUNT)
+        was = left_open(lake, table.label, counts=True).get(COUNT)
         if was is not None and (was.database, was.lake) == (mark.database, mark.lake):
             mark = was
         differs = _differs(lake, spec, table, first, mark, off, deadline, progress, fixed)
@@ -88,6 +89,7 @@ def count_table(
         [],
         pending,
         None,
+        table.source_name,
     )
 
 
@@ -110,7 +112,7 @@ def _differs(
         if time.monotonic() >= deadline:
             return False
         if not told:
-            progress("%s: the numbers of rows differ, waiting for a batch", table.name)
+            progress("%s: the numbers of rows differ, waiting for a batch", table.label)
             told = True
         time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
     if state.own == first.own:
@@ -128,5 +130,5 @@ def _written_since(lake: Lake, table: Compared, first: LakeState, snapshot: int)
             break
         if commit.stage == STAGE:
             later.append(commit.batch)
-    rows = lake.read(table.lake, snapshot)
+    rows = of_shard(lake.read(table.lake, snapshot), table)
     return rows.where(rows[BATCH].isin(later)).count()

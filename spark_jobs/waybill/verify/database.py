@@ -104,6 +104,14 @@ class Database(ABC):
         """
 
     @abstractmethod
+    def tables(self) -> list[tuple[str, ...]]:
+        """The names, in parts, of all tables that the user may see and that hold rows."""
+
+    @abstractmethod
+    def identity(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
+        """What messages name as database, schema and table, empty where there is none."""
+
+    @abstractmethod
     def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[Piece]:
         """The table cut into about so many pieces, which together are all of it."""
 

@@ -83,7 +83,8 @@ class Difference(NamedTuple):
     """A row that differs.
 
     Attributes:
-        key: its key, by the names of its columns.
+        at: its key as `RowTexts.key` writes it.
+        key: its key as the lake has it, by the names of its columns.
         what: `MISSING_IN_LAKE`, `MISSING_IN_DATABASE` or `DIFFERS`.
         columns: the columns that differ, each with the database's and the lake's text; of a row
             that one side lacks none, because all of them do.
@@ -91,6 +92,7 @@ class Difference(NamedTuple):
         seen: what the next verification needs to say so again at once.
     """
 
+    at: str
     key: dict[str, str | None]
     what: str
     columns: dict[str, tuple[str | None, str | None]]
@@ -297,7 +299,7 @@ class Deciding:
                 self._progress(
                     "%s: %d rows differ, waiting for a batch that tells whether they are on "
                     "their way",
-                    *(self._table.name, count),
+                    *(self._table.label, count),
                 )
                 told = True
             time.sleep(min(POLL, max(0.0, self._deadline - time.monotonic())))
@@ -308,6 +310,8 @@ class Deciding:
         found: dict[str, tuple[Canonical | None, int]] = {}
         for texts in self._looked_up([json.loads(key) for key in keys]):
             row = self._texts.of_database(texts)
+            if row is None:
+                continue
             key = self._texts.key(row)
             if key not in wanted:
                 # Where the database compares without case, it finds a neighbour as well.
@@ -318,7 +322,7 @@ class Deciding:
     def _looked_up(self, keys: list[list[str | None]]) -> Any:
         source = self._table.source
         assert source is not None, "only tables that are there are looked into"
-        columns = self._table.columns
+        columns = self._table.read
         if self._table.keyed:
             # No row of a table with a key has null in it.
             plain = [[text or "" for text in key] for key in keys if None not in key]
@@ -337,19 +341,18 @@ class Deciding:
 
     def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
         row = look.theirs(key)
-        names = [column.name for column in self._table.key]
-        told = dict(zip(names, json.loads(key), strict=True))
+        told = self._table.key_in_lake(json.loads(key))
         theirs, ours = row[0], None if own is None else own.row
         if theirs is None or ours is None:
             what = MISSING_IN_LAKE if theirs is not None else MISSING_IN_DATABASE
             times = (row[1], 0 if ours is None else _count(own))
-            return Difference(told, what, {}, times, seen)
+            return Difference(key, told, what, {}, times, seen)
         columns = {
-            column.name: (one, other)
-            for column, one, other in zip(self._table.columns, theirs, ours, strict=True)
+            name: (one, other)
+            for name, one, other in zip(self._table.names, theirs, ours, strict=True)
             if one != other
         }
-        return Difference(told, DIFFERS, columns, (row[1], _count(own)), seen)
+        return Difference(key, told, DIFFERS, columns, (row[1], _count(own)), seen)
 
 
 def _count(own: LakeRow | None) -> int:

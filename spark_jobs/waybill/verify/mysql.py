@@ -40,6 +40,12 @@ _COLUMNS = """
 SELECT column_name, column_type, data_type FROM information_schema.columns
 WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
+_TABLES = """
+SELECT table_schema, table_name FROM information_schema.tables
+WHERE table_type = 'BASE TABLE'
+    AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
+ORDER BY 1, 2
+"""
 _GEOMETRIES = {
     *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
     *("multipolygon", "geometrycollection", "geomcollection"),
@@ -150,6 +156,14 @@ class MySQL(Database):
         if not rows:
             return None
         return SourceTable(parts, tuple(_column(*row) for row in rows))
+
+    def tables(self) -> list[tuple[str, ...]]:
+        """See `Database.tables`."""
+        return [(str(database), str(name)) for database, name in self._fetch(_TABLES)]
+
+    def identity(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
+        """See `Database.identity`."""
+        return parts[0], "", parts[-1]
 
     def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[Piece]:
         """Ranges of the first column of the key, where it is an integer; else all in one."""

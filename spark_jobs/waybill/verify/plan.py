@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import Code, ConfigurationError
-from waybill.mapping.rules import fits
-from waybill.spec.mapping import Columns
+from waybill.errors import Code, ConfigurationError, Refusal
+from waybill.mapping.conditions import condition
+from waybill.records import TableSchema
 from waybill.suggestions import unknown
 from waybill.verify.canonical import SourceColumn, of_database, of_lake
+from waybill.verify.mapped_sources import MappedSource, MappedSources
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
-    from waybill.merge.state import MergeState
+    from waybill.merge.state import MergeState, TableState
     from waybill.spec.migration import Migration
     from waybill.verify.database import Database, SourceTable, Texts
 
@@ -24,18 +25,26 @@ Canonical = tuple[str | None, ...]
 
 
 class Compared(NamedTuple):
-    """One table that is compared.
+    """One table of the lake, and the table of the database that it is compared with.
 
     Attributes:
-        name: the source table's name in the lake.
+        name: the table's name in the lake.
         lake: full name of the merged table.
         source: the table in the database; None where there is none.
         key: the columns of its key; all columns of a table without one, whose equal rows count.
         keyed: whether it has a key.
-        columns: the columns that are compared.
+        columns: the columns that are compared, as the database has them.
         only_in_lake: columns of the lake that the database does not have (any more).
-        mapped: whether the migration maps its columns or chooses its rows, so that it is another
-            than the database's by intention.
+        names: what the lake calls the columns.
+        hidden: columns that `map` drops or masks.
+        where: the condition of `map` that rows have to meet, and the schema that it is about as
+            JSON; None where all rows are taken.
+        read: the columns that are read from the database: those that are compared, and behind them
+            what the condition asks for.
+        shard: column and value that tell the lake's rows of this source table from those of others
+            that become the same table; None where it is the only one.
+        why_not: why it cannot be compared; empty where it can.
+        lake_key: the key in the lake, which may have the column of `shard` as well.
     """
 
     name: str
@@ -45,7 +54,39 @@ class Compared(NamedTuple):
     keyed: bool
     columns: tuple[SourceColumn, ...]
     only_in_lake: tuple[str, ...]
-    mapped: bool = False
+    names: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    where: tuple[str, bytes] | None = None
+    read: tuple[SourceColumn, ...] = ()
+    shard: tuple[str, str] | None = None
+    why_not: str = ""
+    lake_key: tuple[str, ...] = ()
+
+    def key_in_lake(self, values: list[str | None]) -> dict[str, str | None]:
+        """A key as the lake has it.
+
+        Args:
+            values: of the columns of `key`.
+        """
+        places = {column: place for place, column in enumerate(self.columns)}
+        names = [self.names[places[column]] for column in self.key]
+        told = dict(zip(names, values, strict=True))
+        if self.shard is not None:
+            told[self.shard[0]] = self.shard[1]
+        return {name: told[name] for name in self.lake_key or names}
+
+    @property
+    def source_name(self) -> str | None:
+        """What messages call it, where it is one of several that become the same table."""
+        return None if self.shard is None else self.shard[1]
+
+    @property
+    def label(self) -> str:
+        """Tells it from others that become the same table."""
+        return self.name if self.shard is None else f"{self.name} of {self.shard[1]}"
+
+
+NO_TABLE = "the database has no such table: name it under verify.tables if it has another"
 
 
 def compared_tables(
@@ -68,45 +109,55 @@ def compared_tables(
     for name in [*named, *([only] if only else [])]:
         if name not in merged:
             raise ConfigurationError(unknown("table", name, list(merged)), code=Code.OPTION)
+    sources = MappedSources(spec, database)
     found = []
     for name, full in merged.items():
         if only in (None, name):
-            one = _compared(name, full, state, database, named.get(name))
-            found.append(one._replace(mapped=_is_mapped(spec, one)))
+            known = state.table(name)
+            of_database = sources.of(name, known.identity, named.get(name))
+            found += [_compared(name, full, known, one) for one in of_database]
+            if not of_database:
+                keyed, names = bool(known.key), tuple(known.names)
+                found.append(Compared(name, full, None, (), keyed, (), names, why_not=NO_TABLE))
     return found
 
 
-def _is_mapped(spec: Migration, table: Compared) -> bool:
-    """Whether a rule of the migration makes other rows of the table's."""
-    parts = () if table.source is None else table.source.parts
-    short = ".".join((*table.name.split(".")[:1], *parts[-1:]))
-    names = (table.name, ".".join(parts), short)
-    return any(
-        fits(names, tuple(rule.tables))
-        for rule in spec.map
-        if rule.where is not None or rule.columns != Columns()
+def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Compared:
+    source, mapped = one
+    called = {column: mapped.called(column.name) for column in source.columns}
+    columns = {column: now for column, now in called.items() if now is not None}
+    by_name = {now: column for column, now in columns.items()}
+    join = mapped.join
+    of_shard = () if join is None else (join.column,)
+    wanted = [column for column in known.key or () if column not in of_shard]
+    lacking = [column for column in wanted if column not in by_name]
+    hidden = tuple(column.name for column, now in called.items() if now is None)
+    gone = tuple(n for n in known.names if n not in by_name and n not in (*hidden, *of_shard))
+    found = Compared(
+        name,
+        full,
+        source,
+        tuple(by_name[column] for column in wanted if column in by_name) or tuple(columns),
+        bool(wanted),
+        tuple(columns),
+        gone,
+        tuple(columns.values()),
+        hidden,
+        shard=None if join is None else (join.column, mapped.source.qualified_name),
+        lake_key=known.key or (),
     )
-
-
-def _compared(
-    name: str, full: str, state: MergeState, database: Database, named: str | None
-) -> Compared:
-    known = state.table(name)
-    identity = known.identity or ("", "", name.rsplit(".", 1)[-1])
-    source = database.table(identity, named or (None if known.identity else name))
-    if source is None:
-        return Compared(name, full, None, (), bool(known.key), (), tuple(known.names))
-    by_name = {column.name: column for column in source.columns}
-    lacking = [column for column in known.key or () if column not in by_name]
+    if lacking and set(lacking) & set(hidden):
+        return found._replace(why_not="not compared, because map masks its key")
     if lacking:
         message = (
             f"the key column {lacking[0]} of {name} is not in the database's table "
             f"{'.'.join(source.parts)}: name the right table under verify.tables"
         )
         raise ConfigurationError(message, code=Code.DATABASE_TABLE)
-    key = tuple(by_name[column] for column in known.key or ())
-    gone = tuple(column for column in known.names if column not in by_name)
-    return Compared(name, full, source, key or source.columns, bool(key), source.columns, gone)
+    if one.where is None:
+        return found._replace(read=found.columns)
+    others = tuple(column for column in source.columns if column not in columns)
+    return found._replace(read=(*columns, *others), where=(one.where, mapped.source.to_json()))
 
 
 class RowTexts:
@@ -117,17 +168,26 @@ class RowTexts:
     """
 
     def __init__(self, table: Compared) -> None:
-        self._names = [column.name for column in table.columns]
-        self._database = [of_database(column) for column in table.columns]
+        self._names = table.names
+        self._database = [of_database(column) for column in table.read]
         self._lake = [of_lake(column) for column in table.columns]
-        self._key = [self._names.index(column.name) for column in table.key]
+        places = {column: place for place, column in enumerate(table.columns)}
+        self._key = [places[column] for column in table.key]
+        self._count = len(table.columns)
+        self._holds: Callable[[Canonical], bool] | None = None
+        if table.where is not None:
+            text, described = table.where
+            self._holds = _condition(text, TableSchema.from_json(described), table.read)
 
-    def of_database(self, row: Texts) -> Canonical:
-        """A row of the database."""
-        return tuple(
+    def of_database(self, row: Texts) -> Canonical | None:
+        """A row of the database; None where the migration does not take it."""
+        told = tuple(
             None if text is None else canonical(text)
             for text, canonical in zip(row, self._database, strict=True)
         )
+        if self._holds is None:
+            return told
+        return told[: self._count] if self._holds(told) else None
 
     def of_image(self, image: Mapping[str, str | None]) -> Canonical:
         """A row of the lake; what the source never told of it is null."""
@@ -147,6 +207,24 @@ class RowTexts:
             for i in self._key
         ]
         return json.dumps(values, ensure_ascii=False)
+
+
+def _condition(
+    text: str, schema: TableSchema, read: tuple[SourceColumn, ...]
+) -> Callable[[Canonical], bool]:
+    """Whether the migration takes a row that was read, by its condition."""
+    holds = condition(text, schema)
+    places = {column.name: place for place, column in enumerate(read)}
+    order = [places[name] for name in schema.names]
+
+    def taken(row: Canonical) -> bool:
+        try:
+            return holds(schema.Image(*(row[place] for place in order))) is True
+        except Refusal:
+            # Its change was refused, so the lake lacks the row: that is to be seen.
+            return True
+
+    return taken
 
 
 def digest(row: Canonical | None) -> bytes:

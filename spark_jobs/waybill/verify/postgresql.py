@@ -41,6 +41,12 @@ FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
+_TABLES = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+ORDER BY 1, 2
+"""
+
 _LEAVES = """
 SELECT n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::bigint
 FROM (SELECT %s::oid AS oid WHERE (SELECT relkind FROM pg_class WHERE oid = %s) <> 'p'
@@ -159,6 +165,15 @@ class PostgreSQL(Database):
             return None
         rows = self._fetch(_COLUMNS, found)
         return SourceTable(parts, tuple(_column(*row) for row in rows))
+
+    def tables(self) -> list[tuple[str, ...]]:
+        """See `Database.tables`."""
+        return self._fetch(_TABLES)
+
+    def identity(self, parts: tuple[str, ...]) -> tuple[str, str, str]:
+        """See `Database.identity`."""
+        schema = parts[-2] if len(parts) > 1 else "public"
+        return self._database, schema, parts[-1]
 
     def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[Piece]:
         """Ranges of blocks, which are exact inside of one view whatever the key is."""

@@ -51,6 +51,7 @@ class TableResult(NamedTuple):
         pending: the undecided ones, by their keys.
         changes: snapshot of `changes` that the next verification of what changed goes on from; None
             where not all that changed was compared.
+        shard: the source table, where it is one of several that become the same table.
     """
 
     table: str
@@ -67,6 +68,12 @@ class TableResult(NamedTuple):
     differences: list[Difference]
     pending: dict[str, Pending]
     changes: int | None
+    shard: str | None = None
+
+    @property
+    def label(self) -> str:
+        """See `Compared.label`."""
+        return self.table if self.shard is None else f"{self.table} of {self.shard}"
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -104,12 +111,11 @@ def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> Non
     report = StageReport(STAGE, verification)
     goes_on: dict[str, int] = {}
     for result in results:
-        table = result.table
+        table = result.label
         rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
         for found in result.differences[:KEPT]:
-            key = _json(list(found.key.values()))
             body = _json({**told_of(found), "seen": found.seen._asdict()})
-            rows.append((verification, now, "difference", table, key, found.what, body))
+            rows.append((verification, now, "difference", table, found.at, found.what, body))
         for key, pending in result.pending.items():
             rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
         if result.changes is not None:

@@ -98,7 +98,7 @@ def run_verify(
             fixed = None if asked.as_of is None else lake_state(lake, spec, table, asked.as_of)
             one = _Table(lake, spec, verify, table, database, deadline, progress, fixed)
             result = one.compare(method)
-            progress("verify: %s: %s", table.name, summary(result))
+            progress("verify: %s: %s", table.label, summary(result))
             results.append(result)
     record(lake, new_id(), results)
     return results
@@ -156,7 +156,7 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
     found = [result for result in results if result.differing]
     if not found:
         return
-    counts = ", ".join(f"{result.table} by {result.differing}" for result in found)
+    counts = ", ".join(f"{result.label} by {result.differing}" for result in found)
     look = spec.command("changes", "FILE", "--table", found[0].table, "--key", "KEY")
     message = (
         f"tables differ from their source database ({counts}): `{look}` shows the history of a "
@@ -188,17 +188,16 @@ class _Table:
         """Compare the table."""
         # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
         first = self._fixed or lake_state(self._lake, self._spec, self._table)
-        if self._table.mapped:
-            why = "not compared, because map changes its columns or chooses its rows"
-            return self._not_compared(first, method, why)
-        if self._table.source is None:
-            why = "the database has no such table: name it under verify.tables if it has another"
-            return self._not_compared(first, method, why)
+        if self._table.why_not:
+            return self._not_compared(first, method, self._table.why_not)
         if method == "counts":
+            if self._table.where is not None:
+                why = "not counted, because map chooses its rows: compare them"
+                return self._not_compared(first, method, why)
             return self._counts(first)
         view = self._database.begin()
         only = self._changed(first) if method == "changed" and self._fixed is None else None
-        before = left_open(self._lake, self._table.name)
+        before = left_open(self._lake, self._table.label)
         if only is not None:
             only |= before.keys()
         shared = self._database.share()
@@ -247,6 +246,7 @@ class _Table:
             decided.differences,
             decided.pending,
             first.changes if self._is_whole(first, beyond, len(decided.differences)) else None,
+            self._table.source_name,
         )
 
     def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:
@@ -287,10 +287,11 @@ class _Table:
             [],
             {},
             None,
+            self._table.source_name,
         )
 
     def _changed(self, first: LakeState) -> frozenset[str] | None:
-        after = verified_up_to(self._lake, self._table.name)
+        after = verified_up_to(self._lake, self._table.label)
         if after is None:
             return None
         identity = position_of(self._lake).state.table(self._table.name).identity
@@ -316,6 +317,9 @@ class _Table:
         if self._table.only_in_lake:
             names = ", ".join(self._table.only_in_lake)
             told.append(f"not compared, because the database does not have them: {names}")
+        if self._table.hidden:
+            names = ", ".join(self._table.hidden)
+            told.append(f"not compared, because map drops or masks them: {names}")
         if beyond:
             told.append(
                 f"{LOOKED_INTO + beyond} keys differ, of which {beyond} were not looked into"
