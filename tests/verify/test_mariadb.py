@@ -139,3 +139,25 @@ def test_a_session_can_write_nothing(mariadb, feed):
             ):
                 cursor.execute("DELETE FROM typed")
     assert feed._execute("SELECT count(*) FROM typed") == [(1,)]
+
+
+def test_a_table_with_another_name_a_condition_and_a_mask(spark, migration, feed):
+    feed.insert(*range(1, 31))
+    rule = {
+        "tables": ["waybill.typed"],
+        "rename": {"database": "lake_of_shop", "table": "rows"},
+        "columns": {"mask": {"body": "sha256"}, "rename": {"big": "large"}},
+        "where": "big > 18446744073709551600 AND kind IN ('a', 'x y')",
+    }
+    spec = migration("canal", **SETTINGS, map=[rule], verify={"lag": "0s"})
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert result.table == "lake_of_shop.rows"
+    assert result.in_database == result.in_lake
+    assert 0 < result.in_lake < 30
+    assert (result.differing, result.undecided) == (0, 0), result
+    feed.update(6, silent=True, tiny="7", body="'hidden'")
+    run_verify(spec, lake)
+    run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert [(d.key["id"], [*d.columns]) for d in result.differences] == [("6", ["tiny"])]
