@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Arena, Places, Texts
-from waybill.bulk.value_kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
+from waybill.bulk.value_kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, POWER, TRUE
 from waybill.errors import Refusal
 
 BLANK, T = ord(" "), ord("T")
@@ -61,6 +61,8 @@ def kinds(*named: int) -> int:
 TEXT = kinds(PLAIN, ESCAPED)
 WHOLE = kinds(INTEGER)
 NUMERIC = kinds(INTEGER, NUMBER)
+WITH_POWERS = NUMERIC | kinds(POWER)
+"""Numbers in any notation: what reads them has to convert those with an exponent."""
 NOTHING = kinds(NULL)
 WORD = kinds(TRUE, FALSE)
 ANY = TEXT | NUMERIC | NOTHING | WORD

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-PLAIN, ESCAPED, INTEGER, NUMBER, NULL, TRUE, FALSE = range(1, 8)
+PLAIN, ESCAPED, INTEGER, NUMBER, NULL, TRUE, FALSE, POWER = range(1, 9)
 """Kinds of values: text without escapes, text with the shortest escapes, integer in plain digits,
-any other number, and the three words."""
+any other number in plain digits, the three words, and a number with an exponent."""
 
-VOID, BOOLEAN, VARINT, FLOAT, DOUBLE, FIXED, ENUM, BYTES, STRING = range(8, 17)
+VOID, BOOLEAN, VARINT, FLOAT, DOUBLE, FIXED, ENUM, BYTES, STRING = range(9, 18)
 """Kinds of values of Avro: null in a union, then the others; int and long are one kind."""
-OPTIONAL = 8
+OPTIONAL = 9
 """What is added to the kind of an Avro value that is in a union of null and one type.
 
 The number of the union's branch belongs to such a value then, as it does to `VOID`, and no other

@@ -17,6 +17,7 @@ from waybill.bulk.column_codecs import (
     READ_TEXT,
     TEXT,
     WHOLE,
+    WITH_POWERS,
     WORD,
     WRITE_TEXT,
     ColumnReader,
@@ -25,7 +26,7 @@ from waybill.bulk.column_codecs import (
     or_else,
     raw_by_call,
 )
-from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NUMBER, TRUE
+from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NUMBER, POWER, TRUE
 from waybill.values.column_forms import with_form
 from waybill.values.json_columns import notation_of
 
@@ -89,20 +90,23 @@ def _number(
     form = None if notation.reads is None else notation.reads.convert()
     string = kind <= ESCAPED
     if notation.plain or notation.reach is not None:
-        number = kind in (INTEGER, NUMBER) or not quoted
+        number = kind in (INTEGER, NUMBER, POWER) or not quoted
+        if notation.plain and kind == POWER and form is not None:
+            return ColumnReader(WITH_POWERS | NOTHING, or_else(form, by_call(read)))
         if notation.plain and number:
             return READ_NUMBER
         kinds = WHOLE if number else TEXT if string else TEXT | NUMERIC
         return ColumnReader(kinds | NOTHING, form)
     if column.kind == "decimal":
-        kinds = TEXT if quoted and string else TEXT | NUMERIC if quoted else NUMERIC
+        numbers = WITH_POWERS
+        kinds = TEXT if quoted and string else TEXT | numbers if quoted else numbers
         return ColumnReader(kinds | NOTHING, with_form(notation.reads, by_call(read)))
     if column.kind not in _FLOATS:
         return None
     convert = by_call(_of_string(read) if string else read)
     if form is not None and (quoted or not string):
         convert = or_else(form, convert)
-    return ColumnReader((TEXT if string else NUMERIC) | NOTHING, convert)
+    return ColumnReader((TEXT if string else WITH_POWERS) | NOTHING, convert)
 
 
 def _of_string(read: Callable[[str], str]) -> Callable[[str], str]:

@@ -19,12 +19,12 @@ class Step(NamedTuple):
         lines: statements that turn the variable `{v}` into it, in which `{c}` is `call` and `{t}`
             is `test`; none leave the value as it is.
         call: what they call.
-        test: what they ask.
+        test: what else they use: a test, or what is known of few values.
     """
 
     lines: tuple[str, ...] = ()
     call: Callable[[Any], Any] | None = None
-    test: Callable[[Any], Any] | None = None
+    test: Any = None
 
 
 AS_IT_IS = Step()

@@ -6,7 +6,7 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.raw_memory import first_marked, word
-from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
+from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, POWER, TRUE
 
 _ONES = np.uint64(0x0101010101010101)
 _HIGH = np.uint64(0x8080808080808080)
@@ -80,7 +80,15 @@ def value_at(data, p, end):  # noqa: C901
             if p == first:
                 return 0, p, p
         if p < end and (data[p] == 101 or data[p] == 69):
-            return 0, p, p  # an exponent has no place in plain digits
+            kind = POWER
+            p += 1
+            if p < end and (data[p] == 43 or data[p] == 45):
+                p += 1
+            first = p
+            while p < end and 48 <= data[p] <= 57:
+                p += 1
+            if p == first:
+                return 0, p, p
         return kind, p, p
     if p + 4 <= end:
         if c == 110 and data[p + 1] == 117 and data[p + 2] == 108 and data[p + 3] == 108:

@@ -19,6 +19,7 @@ from waybill.bulk.column_codecs import (
     NUMERIC,
     TEXT,
     WHOLE,
+    WITH_POWERS,
     WORD,
     ColumnReader,
     ColumnWriter,
@@ -30,7 +31,7 @@ from waybill.bulk.column_codecs import (
     wall_clock_to_units,
     whole,
 )
-from waybill.bulk.value_kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
+from waybill.bulk.value_kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, POWER, TRUE
 from waybill.envelopes.debezium.connect import TIMESTAMP_UNITS
 from waybill.envelopes.debezium.row_writers import to_json
 from waybill.errors import Refusal
@@ -49,6 +50,7 @@ _KINDS = {
     ESCAPED: TEXT,
     INTEGER: WHOLE,
     NUMBER: NUMERIC,
+    POWER: WITH_POWERS,
     TRUE: WORD,
     FALSE: WORD,
     NULL: 0,
@@ -82,8 +84,10 @@ def reader_of(reading: ColumnReading, kind: int) -> ColumnReader | None:
     if kind == NULL:
         # What the values were so far is told by how they are read now.
         kinds = NOTHING | _kinds_of(reading)
-    elif floating and kind == INTEGER:
-        kinds = NOTHING | NUMERIC
+    elif kind == POWER and not reading.raw:
+        return None
+    elif floating and kind in (INTEGER, NUMBER, POWER):
+        kinds = NOTHING | WITH_POWERS
     else:
         kinds = NOTHING | _KINDS[kind]
     if kinds & WHOLE and floating:

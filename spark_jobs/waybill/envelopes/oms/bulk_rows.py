@@ -15,10 +15,10 @@ import numpy as np
 from waybill.bulk.arena import Texts, Value
 from waybill.bulk.column_codecs import (
     NOTHING,
-    NUMERIC,
     READ_TEXT,
     READ_WHOLE,
     TEXT,
+    WITH_POWERS,
     WORD,
     WRITE_TEXT,
     ColumnReader,
@@ -99,7 +99,9 @@ def _takes(kind: LogicalType, style: Style) -> ColumnReaders:
     # The column form is one of numbers, or of texts.
     form, textual = notation.reads, kind.kind in ("timestamp", "timestamptz")
     single = _by_literal(read, False)
-    other = ColumnReader(NUMERIC | WORD | NOTHING, single if textual else with_form(form, single))
+    other = ColumnReader(
+        WITH_POWERS | WORD | NOTHING, single if textual else with_form(form, single)
+    )
     text = READ_TEXT
     if kind.kind != "json":
         single = _by_literal(read, True)

@@ -17,6 +17,7 @@ from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.types import LogicalType
 from waybill.values.generated import FEW, Few, function
 from waybill.values.notation import DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS, Notation
+from waybill.values.row_functions import AS_IT_IS, Step, one_row, two_rows
 from waybill.values.values import is_integer_text, is_plain_number
 
 if TYPE_CHECKING:
@@ -73,77 +74,77 @@ def writers(
         rename={f"f{i}": name for i, name in enumerate(schema.names)} | {"told": LIGHT_TYPE},
         gc=False,
     )
-    names: dict[str, Any] = {
-        "Row": row,
+    steps = [_written(*column) for column in zip(kinds, notations, strict=True)]
+    names = {
         "Raw": Raw,
         "plain": is_plain_number,
         "whole": is_integer_text,
         "parse": datetime.fromisoformat,
-        "join": SEPARATOR.join,
-        "digit": {"true": "1", "false": "0"},
-        "shown": _digits,
     }
-    for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
-        write = notation.write
-        names[f"c{i}"] = Few(write) if write and kind.kind in FEW else write
+    key = _key_reader(schema, notations, steps)
+    made, both = one_row(steps, row, names), two_rows(steps, row, names)
+
+    def one(after: Any) -> tuple[Any, tuple[Any, ...], str | None]:
+        return made(after), *key(after)
+
+    def two(before: Any, after: Any) -> tuple[Any, tuple[Any, ...], str | None, Any]:
+        was, now = both(before, after)
+        return now, *key(after), was
+
+    return Writers(one, two)
+
+
+def _key_reader(
+    schema: TableSchema, notations: Sequence[Notation], steps: Sequence[Step]
+) -> Callable[[Any], tuple[tuple[Any, ...], str | None]]:
+    """A function from an image to the values of its key, and the key as it is shown."""
     columns = list(schema.key_places)
-    key = "".join(f"k{i}, " for i in columns)
     shown = [f"s{i}" for i in columns]
     value = "None"
     if columns:
         value = shown[0] if len(columns) == 1 else f"join(({', '.join(shown)}))"
-    after = ", ".join(f"a{i}" for i in range(size))
-    before = after.replace("a", "b")
-    one: list[str] = []
-    two: list[str] = []
-    for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
-        taken = [f"a{i} = after.f{i}"]
-        if i in columns:
-            taken += [f"k{i} = a{i}", f's{i} = k{i} or ""', *_shown(i, notation)]
-        written = _written(f"a{i}", i, kind, notation)
-        one += [*taken, *written]
-        two += [*taken, f"b{i} = before.f{i}"]
-        if written:
-            two += [f"if a{i} == b{i}:", *_indented(written), f"    b{i} = a{i}", "else:"]
-            two += _indented([*written, *_written(f"b{i}", i, kind, notation)])
-    result = f"Row({after}), ({key}), {value}"
-    return Writers(
-        function("one(after)", [*one, f"return {result}"], names),
-        function("two(before, after)", [*two, f"return {result}, Row({before})"], names),
-    )
+    lines = []
+    for i in columns:
+        lines += [f"k{i} = image.f{i}", f's{i} = k{i} or ""', *_shown(i, notations[i])]
+    names: dict[str, Any] = {
+        "join": SEPARATOR.join,
+        "digit": {"true": "1", "false": "0"},
+        "shown": _digits,
+        **{f"c{i}": steps[i].call for i in columns},
+    }
+    key = "".join(f"k{i}, " for i in columns)
+    return function("key(image)", [*lines, f"return ({key}), {value}"], names)
 
 
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]:
-    """Statements that turn a canonical text into what is to stand in the JSON."""
-    given = f"if {v} is not None and {v} is not UNSET:"
-    if notation.write is None:
-        return []
+def _written(kind: LogicalType, notation: Notation) -> Step:
+    """What turns a canonical text into what is to stand in the JSON."""
+    write = notation.write
+    given = "if {v} is not None and {v} is not UNSET:"
+    if write is None:
+        return AS_IT_IS
     if kind.kind in FEW:
-        return [f"{given} {v} = c{i}[{v}]"]
+        return Step((f"{given} {{v}} = {{t}}[{{v}}]",), write, Few(write))
     if notation.writes in (DIGITS, WHOLE_DIGITS):
-        test = f"plain({v}) is not None"
+        test = "plain({v}) is not None"
         if notation.writes == WHOLE_DIGITS:
             # Most are positive, which need no pattern to be known.
-            positive = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
-            test = f"({positive}) or whole({v}) is not None"
-        return [f"{given} {v} = Raw({v}) if {test} else c{i}({v})"]
+            positive = '{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
+            test = f"({positive}) or whole({{v}}) is not None"
+        return Step((f"{given} {{v}} = Raw({{v}}) if {test} else {{c}}({{v}})",), write)
     if notation.writes in _WALL_CLOCKS:
         # As that function, without a call for what is a time.
-        wall = f'{v}[4:20:3] in ("--T::.", "--T::") and parse({v}).tzinfo is None'
-        wall = f"{wall} and len({v}) <= {_LONGEST}"
+        wall = '{v}[4:20:3] in ("--T::.", "--T::") and parse({v}).tzinfo is None'
+        wall = f"{wall} and len({{v}}) <= {_LONGEST}"
         if not _WALL_CLOCKS[notation.writes]:
-            wall = f'{wall} and ({v}[-1] != "0" or len({v}) == {_WHOLE_SECONDS})'
-        return [
+            wall = f'{wall} and ({{v}}[-1] != "0" or len({{v}}) == {_WHOLE_SECONDS})'
+        lines = (
             given,
             "    try:",
-            f'        {v} = {v}.replace("T", " ") if {wall} else c{i}({v})',
-            f"    except ValueError: {v} = c{i}({v})",
-        ]
-    return [f"{given} {v} = c{i}({v})"]
+            f'        {{v}} = {{v}}.replace("T", " ") if {wall} else {{c}}({{v}})',
+            "    except ValueError: {v} = {c}({v})",
+        )
+        return Step(lines, write)
+    return Step((f"{given} {{v}} = {{c}}({{v}})",), write)
 
 
 def _shown(i: int, notation: Notation) -> list[str]:

@@ -14,11 +14,11 @@ from waybill.bulk.arena import Value
 from waybill.bulk.column_codecs import (
     BLANK,
     NOTHING,
-    NUMERIC,
     READ_TEXT,
     READ_WHOLE,
     TEXT,
     WHOLE,
+    WITH_POWERS,
     WORD,
     WRITE_TEXT,
     ColumnReader,
@@ -41,7 +41,7 @@ from waybill.bulk.column_codecs import (
 )
 from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.templates import BulkWriter, Get, TemplateFields
-from waybill.bulk.value_kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
+from waybill.bulk.value_kinds import FALSE, INTEGER, NULL, NUMBER, POWER, TRUE
 from waybill.bulk.values import carried, column, own, times
 from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob.columns import INT64, Number
@@ -99,7 +99,7 @@ class ColumnReaders(NamedTuple):
 
     def of(self, kind: int) -> ColumnReader | None:
         """How values of the kind that a sample has are read; null may be any."""
-        if kind in (INTEGER, NUMBER):
+        if kind in (INTEGER, NUMBER, POWER):
             return self.number
         if kind in (TRUE, FALSE):
             return self.word
@@ -195,13 +195,13 @@ def _takes(column: Column, zone: Zone) -> ColumnReaders:
         return ColumnReaders(quick(TEXT, fast, texts), quick(WHOLE, fast, numbers))
     text = ColumnReader(TEXT | NOTHING, texts)
     if kind == "DOUBLE":
-        return ColumnReaders(text, quick(NUMERIC, checked(logical), numbers))
+        return ColumnReaders(text, quick(WITH_POWERS, checked(logical), numbers))
     if kind == "BOOLEAN":
         return ColumnReaders(
             text, None, ColumnReader(WORD | NOTHING) if is_natural(kind, logical) else words
         )
     return ColumnReaders(
-        text, None if kind == "BYTES" else ColumnReader(NUMERIC | NOTHING, numbers), words
+        text, None if kind == "BYTES" else ColumnReader(WITH_POWERS | NOTHING, numbers), words
     )
 
 

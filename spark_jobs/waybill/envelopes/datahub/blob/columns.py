@@ -1,7 +1,6 @@
 """How the values of a column are read on the fast way: as a typed field and a few statements.
 
-The statements stand in a function that is generated once per table (`frames`). What the field does
-not take, or the statements refuse, is read again by the exact reader of the column.
+What the field does not take, or its step refuses, is read again by the exact reader of the column.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE, LogicalType
 from waybill.values.declared import check_for, float_check
 from waybill.values.instants import FIRST_MS, LAST_MS, instant_text
+from waybill.values.row_functions import AS_IT_IS, Step
 from waybill.values.values import JSON_ERRORS, base64_bytes, float64_text, json_refusal
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -36,16 +36,11 @@ class FastColumn(NamedTuple):
 
     Attributes:
         wire: the type of the field that its values are decoded into.
-        lines: statements that turn the local variable `{v}` into the canonical text; `{c}` is
-            `helper`.
-        helper: what the statements call.
-        test: what they call as `{t}`.
+        step: what turns them into canonical texts.
     """
 
     wire: Any
-    lines: tuple[str, ...] = ()
-    helper: Callable[[Any], Any] | None = None
-    test: Callable[[str], Any] | None = None
+    step: Step = AS_IT_IS
 
 
 def fast_column(
@@ -62,21 +57,21 @@ def fast_column(
     if kind == "LONG" and logical.is_integer:
         low, high = INTEGER_RANGE[logical.kind]
         whole = Annotated[int, Meta(ge=max(low, INT64[0]), le=min(high, INT64[1]))]
-        return FastColumn(whole | None, (_GIVEN + " {v} = str({v})",))
+        return FastColumn(whole | None, Step((_GIVEN + " {v} = str({v})",)))
     if natural:
         return _NATURAL[kind]
     if kind == "STRING":
         if logical.kind == "timestamp":
-            return FastColumn(_TEXT, _WALL_CLOCK)
+            return FastColumn(_TEXT, Step(_WALL_CLOCK))
         if logical.kind == "decimal":
-            return FastColumn(_TEXT, _DECIMAL, take, _decimal_pattern(logical))
+            return FastColumn(_TEXT, Step(_DECIMAL, take, _decimal_pattern(logical)))
         if check_for(logical) is None:
             return FastColumn(_TEXT)
     wire = _FORMS.get(kind)
     if wire is None:
         # Every kind of value, exact.
-        return FastColumn(Raw, _RAW, lambda raw: take(json_value(raw)))
-    return FastColumn(wire, (_GIVEN + " {v} = {c}({v})",), take)
+        return FastColumn(Raw, Step(_RAW, lambda raw: take(json_value(raw))))
+    return FastColumn(wire, Step((_GIVEN + " {v} = {c}({v})",), take))
 
 
 def json_value(raw: Raw) -> Any:
@@ -154,12 +149,11 @@ _NATURAL = {
     "STRING": FastColumn(_TEXT),
     "DATE": FastColumn(
         Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)] | None,
-        (_GIVEN + " {v} = {c}({v})",),
-        instant_text,
+        Step((_GIVEN + " {v} = {c}({v})",), instant_text),
     ),
-    "BOOLEAN": FastColumn(bool | None, ("{v} = {c}({v})",), _BOOLEANS.__getitem__),
-    "BYTES": FastColumn(_TEXT, ("if {v}: {c}({v})",), base64),
-    "DOUBLE": FastColumn(Raw, _RAW, _double),
+    "BOOLEAN": FastColumn(bool | None, Step(("{v} = {c}({v})",), _BOOLEANS.__getitem__)),
+    "BYTES": FastColumn(_TEXT, Step(("if {v}: {c}({v})",), base64)),
+    "DOUBLE": FastColumn(Raw, Step(_RAW, _double)),
 }
 _FORMS: dict[str, Any] = {
     "STRING": _TEXT,

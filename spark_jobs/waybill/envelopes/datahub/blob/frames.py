@@ -27,6 +27,7 @@ from waybill.errors import Refusal
 from waybill.records import Change
 from waybill.values.generated import function
 from waybill.values.instants import LAST_MS
+from waybill.values.row_functions import one_row
 from waybill.values.values import JSON_ERRORS, check_json
 
 if TYPE_CHECKING:
@@ -89,7 +90,6 @@ def payload_reader(
         ("after", row | UnsetType | None, UNSET),
     ]
     names: dict[str, Any] = {
-        **SCOPE,
         "decode": msgspec.json.Decoder(_strict("Payload", fields)).decode,
         "into": msgspec.json.Encoder().encode_into,
         # Encoding into the same buffer again spares much of the time.
@@ -100,11 +100,9 @@ def payload_reader(
         "wrong_images": wrong_images,
         "finish_row": finish_row,
         "schema": schema,
-        "Image": schema.Image,
+        "image": one_row([column.step for column in reader.columns], schema.Image, SCOPE),
         "empty": table.empty,
         "Change": Change,
-        **{f"c{i}": column.helper for i, column in enumerate(reader.columns)},
-        **{f"t{i}": column.test for i, column in enumerate(reader.columns)},
     }
     number = "int(number)"
     usual = f"number.isdecimal() and number.isascii() and len(number) <= {MAX_ID_DIGITS}"
@@ -121,8 +119,14 @@ def payload_reader(
         "after = payload.after",
         "operation, needs_before, needs_after = ROWS[op]",
         "old = new = None",
-        *_image("old", "before", reader, members.partial),
-        *_image("new", "after", reader, members.partial),
+        # A row without any column is none.
+        "if before: old = image(before.dataColumn)",
+        "if after: new = image(after.dataColumn)",
+        *(
+            ["old, new = None if old == empty else old, None if new == empty else new"]
+            if members.partial
+            else ()
+        ),
         "if needs_after is (new is None) or needs_before is (old is None):",
         "    raise wrong_images(op, old, new)",
         "times = payload.timestamp",
@@ -139,20 +143,6 @@ def payload_reader(
         "return change if usual else finish_row(change, op, number)",
     ]
     return function("read(message, text)", lines, names)
-
-
-def _image(image: str, row: str, reader: ImageReader, partial: bool) -> list[str]:
-    """Statements that put the image of a decoded row into a local variable.
-
-    A row without any column is none.
-    """
-    lines = [f"if {row}:", f"    row = {row}.dataColumn"]
-    for i, column in enumerate(reader.columns):
-        lines.append(f"    v{i} = row.f{i}")
-        lines += ["    " + line.format(v=f"v{i}", c=f"c{i}", t=f"t{i}") for line in column.lines]
-    values = ", ".join(f"v{i}" for i in range(len(reader.columns)))
-    lines.append(f"    {image} = Image({values})")
-    return [*lines, f"    if {image} == empty: {image} = None"] if partial else lines
 
 
 def _strict(name: str, fields: list[Any]) -> type[Any]:

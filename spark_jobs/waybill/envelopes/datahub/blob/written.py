@@ -14,6 +14,7 @@ from waybill.records import key_of
 from waybill.values.declared import SPECIAL_FLOATS, shown
 from waybill.values.generated import FEW, Few, function
 from waybill.values.instants import Zone, instant_ms
+from waybill.values.row_functions import AS_IT_IS, Step, one_row
 from waybill.values.values import base64_bytes, float64_text, is_integer_text, is_json_number
 
 if TYPE_CHECKING:
@@ -128,10 +129,10 @@ def value_writer(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any] 
 
 
 _DIGITS = (
-    "(Raw(v) if (v := i.f{i}) and v.isdigit() and v.isascii() and len(v) < 19"
-    ' and (v[0] != "0" or v == "0") else write{i}(v))'
+    "{v} = Raw({v}) if {v} and {v}.isdigit() and {v}.isascii() and len({v}) < 19"
+    ' and ({v}[0] != "0" or {v} == "0") else {c}({v})'
 )
-_FEW = "(few{i}[v] if (v := i.f{i}) else write{i}(v))"
+_FEW = "{v} = {t}[{v}] if {v} else {c}({v})"
 
 
 def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], Any]:
@@ -140,26 +141,23 @@ def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], Any]:
     It raises a Refusal of kind `encoding` for a value that its type cannot carry; columns that
     the image leaves out stay out.
     """
-    scope: dict[str, Any] = {"Raw": Raw}
-    parts = []
-    for i, column in enumerate(schema.columns):
+    steps = []
+    for column in schema.columns:
         kind = type_for(column, schema.dialect)
         write = value_writer(column, kind, zone)
-        scope[f"write{i}"] = write
         if write is None:
-            parts.append(f"i.f{i}")
+            steps.append(AS_IT_IS)
         elif column.type.kind in FEW:
-            scope[f"few{i}"] = Few(write)
-            parts.append(_FEW.format(i=i))
+            steps.append(Step((_FEW,), write, Few(write)))
         else:
-            parts.append(_DIGITS.format(i=i) if kind == "LONG" else f"write{i}(i.f{i})")
-    scope["Wire"] = msgspec.defstruct(
+            steps.append(Step((_DIGITS if kind == "LONG" else "{v} = {c}({v})",), write))
+    wire = msgspec.defstruct(
         "Wire",
-        [(f"f{i}", Any, UNSET) for i in range(len(parts))],
+        [(f"f{i}", Any, UNSET) for i in range(len(steps))],
         rename={f"f{i}": column.name for i, column in enumerate(schema.columns)},
         gc=False,
     )
-    return function("write(i)", [f"return Wire({', '.join(parts)})"], scope)
+    return one_row(steps, wire, {"Raw": Raw})
 
 
 def key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:

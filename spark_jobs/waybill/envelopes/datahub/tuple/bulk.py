@@ -36,7 +36,7 @@ from waybill.bulk.column_codecs import (
 from waybill.bulk.field_map import FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
-from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
+from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, POWER, TRUE
 from waybill.bulk.values import column, times
 from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob.bulk import (
@@ -163,7 +163,7 @@ def _other_topic(topic: str) -> Callable[[Rows], Mask]:
     return lambda rows: rows.of_other_topics(topic)
 
 
-_SAME_KIND = {NULL: 0, INTEGER: NUMERIC, NUMBER: NUMERIC, TRUE: WORD, FALSE: WORD}
+_SAME_KIND = {NULL: 0, POWER: 0, INTEGER: NUMERIC, NUMBER: NUMERIC, TRUE: WORD, FALSE: WORD}
 _SAME_KIND |= dict.fromkeys(range(1, ESCAPED + 1), TEXT)
 
 

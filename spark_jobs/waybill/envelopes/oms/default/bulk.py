@@ -21,6 +21,7 @@ from waybill.bulk.column_codecs import (
     READ_WHOLE,
     TEXT,
     WHOLE,
+    WITH_POWERS,
     WORD,
     WRITE_TEXT,
     ColumnReader,
@@ -200,7 +201,8 @@ def _take(kind: LogicalType, earlier: bool) -> ColumnReader | None:
             return READ_NUMBER
         if notation.reads == WHOLE_DIGITS:
             return READ_WHOLE
-        return READ_NUMBER._replace(convert=with_form(notation.reads, by_call(_never_null(read))))
+        convert = with_form(notation.reads, by_call(_never_null(read)))
+        return ColumnReader(WITH_POWERS | NOTHING, convert)
     if wire == "boolean" and kind.precision is None:
         return ColumnReader(
             WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get)
