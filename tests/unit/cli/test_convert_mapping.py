@@ -115,3 +115,23 @@ def test_a_refused_message_shows_nothing_where_values_are_masked(example, tmp_pa
     assert (told["offset"], told["kind"], told["value"]) == (1, "json", None)
     assert "left out" in told["reason"]
     assert b"Anna" not in done.stderr + aside.read_bytes()
+
+
+def test_the_demo_masks_names_and_leaves_out_a_table(tmp_path):
+    out, report = tmp_path / "out.jsonl", tmp_path / "report.json"
+    words = ("convert", "--from", "canal", "--to", "debezium-json")
+    given = ("--mapping", PROJECT / "migrations/recorded_reviewed.yaml", "--report", report)
+    packed = PROJECT / "samples/canal_mariadb/messages.jsonl.gz"
+    done = waybill(*words, packed, out, *given)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in out.read_bytes().splitlines()]
+    tables = Counter(row["source"]["table"] for row in rows if "source" in row)
+    assert tables.keys() == {"orders", "customers"}
+    names = {
+        row["after"]["name"]
+        for row in rows
+        if row.get("after") and row["source"]["table"] == "customers"
+    }
+    assert {len(name) for name in names - {None}} == {64}
+    assert not any("latin" in (row.get("after") or {}) for row in rows)
+    assert json.loads(report.read_text())["skipped"]["not selected"] > 400
