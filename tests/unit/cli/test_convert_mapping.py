@@ -135,3 +135,8 @@ def test_the_demo_masks_names_and_leaves_out_a_table(tmp_path):
     assert {len(name) for name in names - {None}} == {64}
     assert not any("latin" in (row.get("after") or {}) for row in rows)
     assert json.loads(report.read_text())["skipped"]["not selected"] > 400
+    # Nor does a statement that the recording repeats show any.
+    words, same = ("convert", "--from", "canal", "--to", "canal"), tmp_path / "same.jsonl"
+    assert waybill(*words, packed, same, *given[:2]).returncode == 0
+    assert same.stat().st_size
+    assert b"INSERT INTO" not in same.read_bytes()
