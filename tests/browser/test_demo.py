@@ -158,16 +158,16 @@ def test_a_run_is_started_from_a_button_and_watched(seen, ours):
 
 def test_a_held_batch_is_published_because_a_person_says_so(demo, seen, ours):
     ours.get_by_role("link", name="recorded_reviewed", exact=True).click()
-    expect(ours.get_by_text("the gate expects").first).to_contain_text("fewer than no things")
+    expect(ours.get_by_text("the gate expects").first).to_contain_text("never below zero")
     fine(seen, "held")
     resize(seen, 1280)
     ours.get_by_role("link", name="Gate report").first.click()
-    expect(ours.get_by_text("No order is about fewer than no things").first).to_be_visible()
+    expect(ours.get_by_text("The quantity is never below zero").first).to_be_visible()
     photograph(seen, "demo-gate-report")
 
     seen.goto(f"{demo.url}/required_actions")
     seen.get_by_role("link", name="does not pass the gate").click()
-    expect(seen.get_by_text("No order is about fewer than no things")).to_be_visible()
+    expect(seen.get_by_text("The quantity is never below zero")).to_be_visible()
     photograph(seen, "demo-question")
     seen.locator("[name=element_why]").fill("Goods that came back")
     seen.get_by_role("button", name="Publish as it is").click()

@@ -177,6 +177,16 @@ def test_tables_of_different_batches_are_not_called_the_same(run):
         run([message(2, "INSERT", None, row(2), "orders")], map=mapping)
 
 
+def test_tables_of_different_batches_are_not_called_the_same_at_a_target(run, tmp_path):
+    mapping = [{"tables": "shop.people", "rename": {"table": "orders"}}]
+    fields = {"map": [], "publish": publish(tmp_path, map=mapping)}
+    run([message(1, "INSERT", None, row(1))], **fields)
+    # A batch in between that brings nothing of them keeps what is known.
+    run([message(2, "INSERT", None, row(2), "audit")], **fields)
+    with pytest.raises(ConfigurationError, match=r"shop\.people and shop\.orders one name"):
+        run([message(3, "INSERT", None, row(3), "orders")], **fields)
+
+
 def test_what_is_refused_shows_no_value_where_values_are_masked(spark, run):
     bad = message(2, "INSERT", None, {"id": "no number", "email": "z@b.c", "phone": "1"})
     spec, _ = run([message(1, "INSERT", None, row(1)), bad], quality={"max_refused_share": 0.9})

@@ -120,6 +120,17 @@ def test_a_truncate_and_a_drop_take_only_the_rows_of_their_table(spark, run, tmp
     assert not [m for m in published(tmp_path / "out", "b2") if m["isDdl"]]
 
 
+def test_a_reload_brings_nothing_back_that_was_emptied(spark, run):
+    first = [message(1, "INSERT", None, row(1)), message(1, "INSERT", None, row(1, "b"), TWO)]
+    run(first)
+    spec, _ = run([statement(2, "TRUNCATE TABLE orders_1"), message(3, "INSERT", None, row(2))])
+    wanted = {(ONE, 2): "a", (TWO, 1): "b"}
+    assert shown(spark, spec) == wanted
+    waybill = run_migration(spec, batch="b3", spark=spark, mode="reload", tables=[NAME])
+    assert shown(spark, spec) == wanted
+    assert waybill.stage("convert").skipped == {"from before its table was emptied": 1}
+
+
 def test_a_default_of_one_table_needs_a_decision(spark, run):
     begin = [message(1, "INSERT", None, row(1)), message(1, "INSERT", None, row(1, "b"), TWO)]
     spec, _ = run(begin)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.mapping.carried import carried_with
-from waybill.mapping.changes import NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
+from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
 from waybill.mapping.rules import NOT_SELECTED
 from waybill.mapping.shards import VOID
 from waybill.mapping.table import Event
@@ -110,6 +110,8 @@ class MappedChanges:
         why[left_out] = NOT_SELECTED
         sentences = np.full(len(numbers), None, object)
         self._emptied = {}
+        if self.mapping.rules.shows_less:
+            self._hide(rows, found, numbers, why)
         if self._floors:
             self._void(rows, found, numbers, why)
         asked = np.array([m is not None and m.holds is not None for m in found] + [False], np.bool_)
@@ -121,6 +123,27 @@ class MappedChanges:
             rows = self._changed(rows, found, numbers, changed, why, apart)
         told = [pa.array(texts, pa.string()) for texts in (why, sentences)]
         return MappedRows(rows, told[0], told[1], self._emptied)
+
+    def _hide(
+        self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any
+    ) -> None:
+        """Say of events of no table that they show rows of which something is left out.
+
+        Args:
+            rows: all rows.
+            found: what becomes of each schema.
+            numbers: for each row the number of its schema.
+            why: for each row why it is left out.
+        """
+        if not {"extra", "ddl_text"} <= set(rows.schema.names):
+            return
+        of_none = [m is not None and not m.source.table for m in found] + [True]
+        asked: Any = pc.is_in(rows.column("operation"), value_set=pa.array(NO_TABLE))
+        places = np.flatnonzero(np.asarray(asked) & np.array(of_none, np.bool_)[numbers])
+        columns = [_taken(rows, name, places) for name in ("operation", "ddl_text", "extra")]
+        for place, operation, text, extra in zip(places.tolist(), *columns, strict=True):
+            if self.mapping.hides(operation, None, text, extra):
+                why[place] = STATEMENT
 
     def _void(
         self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any

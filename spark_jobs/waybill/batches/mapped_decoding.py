@@ -14,6 +14,7 @@ from waybill.batches.change_rows import schema_row
 from waybill.batches.mapped_changes import MappedChanges
 from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
+from waybill.mapping.masks import UNTOLD
 from waybill.records import TableSchema
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _GONE = (
 """What is not kept of a change that is left out."""
 NO_FLOORS: Mapping[str, Floor] = MappingProxyType({})
 _RAW = ("raw_key", "raw")
-HIDDEN = "the sentence is left out, as it may show what the migration masks"
-"""Stands for the reason of a refusal where values are masked."""
 
 
 class MappedDecoding:
@@ -113,7 +112,7 @@ class MappedDecoding:
                     pa.nulls(found.num_rows, CHANGES.field(name).type),
                 )
             refused = pc.equal(found.column("outcome"), pa.scalar("refused"))
-            found = _set(found, "reason", refused, pa.scalar(HIDDEN))
+            found = _set(found, "reason", refused, pa.scalar(UNTOLD))
         return [*schemas, *found.cast(CHANGES).combine_chunks().to_batches()]
 
 

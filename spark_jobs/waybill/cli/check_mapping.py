@@ -63,7 +63,9 @@ def mapped(
         listed = ", ".join(sorted(left_out)[:5])
         text = f"{counted(left_out.total(), 'change')} of the sample left out: {listed}"
         yield Finding(about, NOTE, text, {"left_out": dict(left_out)})
-    renamed = [f"{old} becomes {now}" for now, old in sorted(mapper.names.items()) if now != old]
+    now = {schema.qualified_name: mapper.of(schema) for schema in schemas}
+    called = {old: table.schema.qualified_name for old, table in now.items() if table is not None}
+    renamed = [f"{old} becomes {new}" for old, new in sorted(called.items()) if new != old]
     if renamed:
         yield Finding(about, OK, "; ".join(renamed[:5]), {"renamed": renamed})
     if schemas:

@@ -21,7 +21,9 @@ from waybill.tables import MAX_COLUMNS
 
 if TYPE_CHECKING:
     from waybill.inprocess.counts import Account
+    from waybill.mapping.rules import Rules
     from waybill.report import StageReport
+    from waybill.tables import TableRules
 
 FLAWED = 4
 """How a conversion ends that refused everything or, under `--strict`, refused or lost anything."""
@@ -47,6 +49,7 @@ class Conversion:
     strict: bool
     max_columns: int = MAX_COLUMNS
     force: bool = False
+    mapping: Path | None = None
 
 
 def convert_command(given: Conversion) -> None:
@@ -97,11 +100,54 @@ def job_of(given: Conversion) -> ConvertJob:
         check_takes_schemas(registry.get(given.source))
         sides["from"]["schemas"] = schemas_in(given.schemas)
     rules = rules_in(given.tables, given.max_columns)
+    mappings: tuple[Rules, ...] = ()
+    if given.mapping is not None:
+        declared, mappings = _mapping_in(given)
+        if given.tables is None:
+            rules = declared
     for name in (given.input, given.output):
         layout_of(name)
     return ConvertJob(
-        given.source, given.target, given.input, given.output, sides["from"], sides["to"], rules
+        given.source,
+        given.target,
+        given.input,
+        given.output,
+        sides["from"],
+        sides["to"],
+        rules,
+        mappings,
     )
+
+
+def _mapping_in(given: Conversion) -> tuple[TableRules, tuple[Rules, ...]]:
+    """The tables that a migration declares, and its mappings for the lake and for the target.
+
+    Raises:
+        ConfigurationError: it cannot be read, or cannot be applied to one file.
+    """
+    from waybill.spec.file import load_migration
+
+    assert given.mapping is not None
+    spec = load_migration(given.mapping)
+    if given.processes > 1:
+        raise ConfigurationError("--processes does not go with --mapping; leave it out")
+    lake = spec.mapping()
+    if lake.joins:
+        message = (
+            f"{given.mapping} joins tables, which takes all that was read before: use waybill run "
+            "FILE instead"
+        )
+        raise ConfigurationError(message)
+    targets = [target.mapping() for target in spec.publish if target.envelope == given.target]
+    if any(other != targets[0] for other in targets[1:]):
+        message = (
+            f"{given.mapping} has several targets of {given.target} that map differently: name a "
+            "file with one of them"
+        )
+        raise ConfigurationError(message)
+    rules = spec.rules
+    rules.max_columns = given.max_columns
+    return rules, tuple(rules for rules in (lake, *targets[:1]) if rules)
 
 
 def report_data(job: ConvertJob, report: StageReport) -> dict[str, Any]:

@@ -38,6 +38,13 @@ def convert(
     tables: Annotated[
         Path | None, typer.Option(help="YAML file of keys and column types that the input lacks.")
     ] = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MIGRATION",
+            help="Apply select, map and tables of a migration's file, and what its target has.",
+        ),
+    ] = None,
     schemas: Annotated[
         Path | None,
         typer.Option(help="JSON file or folder of schemas that are not in the messages."),
@@ -65,6 +72,9 @@ def convert(
     where all are refused, it ends with 4. Headers that say what a value has no room for are lost
     in lines, and counted so.
 
+    With --mapping, changes become what the migration makes of them, for the lake and then for its
+    target of the output's envelope.
+
     [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
     [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to ogg - - | head
     """
@@ -85,6 +95,7 @@ def convert(
             strict=strict,
             max_columns=max_columns,
             force=force,
+            mapping=mapping,
         )
     )
 

@@ -36,6 +36,10 @@ MADE_FROM = "made_ids_from"
 """The detail that tells, by topic, the only partition whose positions became ids, in this batch and
 those before; null where there are several."""
 
+NAMES = "target_names"
+"""The detail that tells, by target, the lake's names of tables by those that it gives them, of this
+batch and those before, where it gives tables other names."""
+
 
 COUNTED = columns_of(
     OUTBOX, "target", "outcome", "reason_kind", "losses", "topic", "message", "partition"
@@ -90,6 +94,7 @@ class Encoding:
         writings: the targets.
         branch: what is written.
         partitions: what the batch before told as `MADE_FROM`.
+        names: what it told as `NAMES`.
     """
 
     def __init__(
@@ -98,11 +103,13 @@ class Encoding:
         writings: tuple[EncodePlan, ...],
         branch: Branch,
         partitions: dict[str, int | None],
+        names: dict[str, dict[str, str]],
     ) -> None:
         self.context = context
         self.writings = writings
         self.branch = branch
         self.partitions = partitions
+        self.names = names
         self.sizes = RowSizes(context.spark.sparkContext)
 
     def run(self, after: int | None, upto: int | None, changes: int, report: StageReport) -> None:
@@ -116,6 +123,7 @@ class Encoding:
 
         Raises:
             ReconciliationError: the messages of a target do not account for every change.
+            ConfigurationError: a target's mapping does not fit, or gives two tables one name.
         """
         targets = report.details["targets"] = {}
         id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
@@ -125,7 +133,20 @@ class Encoding:
             self._write(after, upto, changes, targets, report)
         if self.partitions:
             report.details[MADE_FROM] = self.partitions
+        if self.names:
+            report.details[NAMES] = self.names
         self.sizes.tell(report, "outbox")
+
+    def _check_names(self, schemas: Iterable[TableSchema]) -> None:
+        """See that no target gives two tables one name, of this batch or those before.
+
+        Raises:
+            ConfigurationError: one does.
+        """
+        for writing in self.writings:
+            told = self.names.get(writing.label, {})
+            if names := writing.check_names(schemas, told):
+                self.names[writing.label] = names
 
     def _write(
         self,
@@ -152,8 +173,7 @@ class Encoding:
         )
         known_schemas = lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
         schemas = schemas_of((row["schema_id"], row["extra"]) for row in known_schemas)
-        for writing in self.writings:
-            writing.check_names(schemas.values())
+        self._check_names(schemas.values())
         if changes:
             accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
             with lake.batches_by_rows(span):

@@ -17,7 +17,7 @@ from waybill.storage.open import open_storage
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from waybill.batches.encoding import MessageBatches
     from waybill.batches.mapped_encoding import MappedMessageBatches
@@ -65,15 +65,28 @@ class EncodePlan:
             raise ConfigurationError(message, code=Code.ENVELOPE)
         return self.envelope.encoder(self.settings.for_trial() if trial else self.settings)
 
-    def check_names(self, schemas: Iterable[TableSchema]) -> None:
-        """See that the mapping fits the tables of a batch, and gives no two of them one name.
+    def check_names(
+        self, schemas: Iterable[TableSchema], names: Mapping[str, str]
+    ) -> dict[str, str]:
+        """See that the mapping fits the tables of a batch, and gives no two tables one name.
+
+        Args:
+            schemas: those of the batch.
+            names: what tables were called before, the lake's names by those of the target.
+
+        Returns:
+            The same with the tables of the batch; empty where no table gets another name.
 
         Raises:
-            ConfigurationError: it does not.
+            ConfigurationError: it does not fit, or gives two one name, of this batch or earlier
+                ones.
         """
         mapper = ChangeMapper(self.mapping)
+        if self.mapping.renames:
+            mapper.names.update(names)
         for schema in schemas if self.mapping else ():
             mapper.of(schema)
+        return mapper.names if self.mapping.renames else {}
 
     def batches(
         self, batch_id: str, schemas: dict[str, TableSchema]

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from waybill.convert.decode import Decoding
-from waybill.convert.encode import MADE_FROM, Encoding
+from waybill.convert.encode import MADE_FROM, NAMES, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
@@ -92,8 +92,9 @@ def _encode(
     lake.cut_shuffles(changes, after, upto)
     decoded = [c for c in lake.between(changes, after, upto) if c.stage == STAGE]
     accepted = sum(commit.report["rows_out"] for commit in decoded)
-    partitions = {} if last is None else last.report["details"].get(MADE_FROM, {})
-    encoding = Encoding(context, plan.writings, branch, partitions)
+    told = {} if last is None else last.report["details"]
+    known = told.get(MADE_FROM, {}), told.get(NAMES, {})
+    encoding = Encoding(context, plan.writings, branch, *known)
     encoding.run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
     land(branch, report, "outbox", started)

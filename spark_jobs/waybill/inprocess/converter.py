@@ -6,7 +6,7 @@ decoding and encoding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ from waybill.caches import Bounded
 from waybill.envelopes.pairs import DUPLICATE, PairJoiner, identity, join, says_the_same
 from waybill.errors import ConfigurationError, LimitRefusal, Refusal, WaybillError
 from waybill.inprocess.counts import Account
+from waybill.mapping.masks import UNTOLD
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.typed import Check, times_check
 from waybill.row_times.zoned import count_zones, gives_up_zones
 
 if TYPE_CHECKING:
+    from waybill.mapping.changes import ChangeMapper
     from waybill.protocol import Encoded, Envelope, Settings
     from waybill.tables import TableRules
 
@@ -46,6 +48,7 @@ class Converter:
             `open_halves`.
         wait: leave rows after whose row before has not come there, and join them when it comes:
             then they are halves no longer (`waybill.inprocess.held_output`).
+        mappings: what becomes of changes before they are written, one after the other.
 
     Without either a row after whose row before has not come is an update without one.
     """
@@ -60,7 +63,10 @@ class Converter:
         refuse: Refuse,
         keep_halves: bool = False,
         wait: bool = False,
+        mappings: Sequence[ChangeMapper] = (),
     ) -> None:
+        self._mappings = mappings
+        self._hides = any(mapper.rules.masks for mapper in mappings)
         if source.decoder is None:
             raise ConfigurationError(f"{source.name!r} cannot be read; see `waybill formats`")
         if target.encoder is None:
@@ -87,6 +93,13 @@ class Converter:
             out: takes the written messages, in order.
             origins: takes for each of them the message that it was made from.
         """
+        convert = self._convert_mapped if self._mappings else self._convert
+        convert(messages, out, origins)
+
+    def _convert(
+        self, messages: Iterable[Message], out: list[Encoded], origins: list[Message]
+    ) -> None:
+        """Convert messages whose changes stay as they are; see `convert`."""
         decode, plain, losses = self.decoder.decode, self.encoder.encode, self._losses
         encode = plain
         add, add_origin = out.append, origins.append
@@ -123,6 +136,36 @@ class Converter:
                 doing = "reading" if change is None else "writing"
                 raise self._broken(doing, message, error) from error
             self._several(changes, out, origins)
+
+    def _convert_mapped(
+        self, messages: Iterable[Message], out: list[Encoded], origins: list[Message]
+    ) -> None:
+        """Convert messages whose changes become others; see `convert`."""
+        for message in messages:
+            try:
+                changes = self.decoder.decode(message)
+            except Refusal as refusal:
+                self._take_refusal(message, refusal)
+                continue
+            except Exception as error:
+                raise self._broken("reading", message, error) from error
+            self._several(changes, out, origins)
+
+    def _mapped(self, change: Change) -> Change | None:
+        """What a change becomes; None, and counted, where it is left out.
+
+        Raises:
+            Refusal: it cannot be told what it becomes.
+        """
+        for mapper in self._mappings:
+            found, why, sentence, _ = mapper.map(change)
+            if found is None:
+                if sentence is not None:
+                    raise Refusal(why or "where", sentence, change.index)
+                self.account.skipped[why or "not selected"] += 1
+                return None
+            change = found
+        return change
 
     def _several(self, changes: list[Change], out: list[Encoded], origins: list[Message]) -> None:
         """The changes of a message that has not exactly one ordinary change."""
@@ -166,7 +209,10 @@ class Converter:
         try:
             if change.operation in ROW_OPERATIONS:
                 self._fits[change.schema](change)
-            written = self._encode_zoned(change, self._losses)
+            mapped = self._mapped(change)
+            if mapped is None:
+                return
+            written = self._encode_zoned(mapped, self._losses)
         except Refusal as refusal:
             self._losses.clear()
             self._take_refusal(change.message, refusal, change.index)
@@ -254,6 +300,10 @@ class Converter:
         self.write(change, out, origins)
 
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
+        if self._hides:
+            # The bytes are in the input; a file that is handed on must not show what is masked.
+            refusal = Refusal(refusal.kind, UNTOLD, refusal.index)
+            message = Message(message.topic, message.partition, message.offset, None, None, None)
         account = self.account
         account.refused[refusal.kind] += 1
         account.over_limit += isinstance(refusal, LimitRefusal)

@@ -17,6 +17,8 @@ from waybill.tables import TableRules
 
 if TYPE_CHECKING:
     from waybill.inprocess.block_converter import BulkConverter
+    from waybill.mapping.changes import ChangeMapper
+    from waybill.mapping.rules import Rules
     from waybill.protocol import Envelope, Settings
 
 
@@ -32,6 +34,8 @@ class ConvertJob:
         decode_settings: what reading needs to be told.
         encode_settings: what writing needs to be told.
         rules: declared tables.
+        mappings: what becomes of changes before they are written, one after the other; names of
+            each are those that the one before it gives.
     """
 
     source: str
@@ -41,6 +45,7 @@ class ConvertJob:
     decode_settings: Mapping[str, Any] = field(default_factory=dict)
     encode_settings: Mapping[str, Any] = field(default_factory=dict)
     rules: TableRules = field(default_factory=TableRules)
+    mappings: tuple[Rules, ...] = ()
 
     @property
     def topic(self) -> str:
@@ -79,13 +84,23 @@ class ConvertJob:
             refuse,
             keep_halves,
             wait,
+            self._mappers(),
         )
+
+    def _mappers(self) -> list[ChangeMapper]:
+        if not self.mappings:
+            return []
+        from waybill.mapping.changes import ChangeMapper
+
+        # Types are declared by the source's names, and go with their columns from there.
+        first, *others = self.mappings
+        return [ChangeMapper(first, self.rules), *map(ChangeMapper, others)]
 
     @property
     def by_bulk(self) -> bool:
         """Whether both envelopes can convert many messages at once, as they are told to."""
         source, target = registry.get(self.source), registry.get(self.target)
-        if source.bulk_reader is None or target.bulk_writer is None:
+        if self.mappings or source.bulk_reader is None or target.bulk_writer is None:
             return False
         checked = checked_settings(source.decode_settings, self.decode_settings, source, "from")
         return checked.at_once

@@ -12,7 +12,7 @@ from waybill.mapping.carried import carried_with
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET, NOT_SELECTED
 from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, of_shard
-from waybill.mapping.statements import changes_rows, mapped_statement
+from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
 from waybill.tables import TableRules
 
@@ -40,6 +40,9 @@ NO_TABLE_RULES = TableRules()
 
 OF_TABLES = ("truncate", "ddl", "other")
 """Operations that are about a table and tell no row."""
+
+NO_TABLE = ("other", "ddl", "heartbeat")
+"""Operations of events that may name no table and repeat a statement."""
 
 STATEMENT = "statement of a mapped table"
 """Why a statement is skipped that cannot be written with the new names."""
@@ -99,6 +102,8 @@ class ChangeMapper:
         mapped = self.of(change.schema)
         if mapped is None:
             return Mapped(None, NOT_SELECTED)
+        if self.hides(change.operation, change.schema.table, change.ddl_text, change.extra):
+            return Mapped(None, STATEMENT)
         if mapped.same:
             return Mapped(change)
         if mapped.join is not None and change.operation in OF_TABLES:
@@ -114,6 +119,14 @@ class ChangeMapper:
                 return Mapped(None, NOT_MET)
             return self._made(found, mapped, found is not change)
         return self._made(change, mapped, False)
+
+    def hides(
+        self, operation: str, table: str | None, text: str | None, extra: bytes | str | None
+    ) -> bool:
+        """Whether an event of no table shows rows of which the mapping leaves something out."""
+        if table or operation not in NO_TABLE or not self.rules.shows_less:
+            return False
+        return tells_rows(text, extra)
 
     def of_shard(self, operation: str, text: str | None, mapped: MappedTable) -> Mapped:
         """What becomes of a TRUNCATE or statement of one of the joined tables, but its text.

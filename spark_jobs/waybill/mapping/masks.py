@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 KEPT = 4
 HIDDEN = "****"
 
+UNTOLD = "the sentence is left out, as it may show what the migration masks"
+"""Stands for the reason of a refusal where values are masked."""
+
 DISTINCT = frozenset({"sha256", "hmac"})
 """Masks that give different values different texts, so that they may mask a key."""
 

@@ -120,6 +120,12 @@ class Rules:
         return any(rule.where is not None for rule in self.of_tables)
 
     @property
+    def shows_less(self) -> bool:
+        """Whether anything of the source is left out or masked."""
+        left_out = self.include or self.exclude or self.masks or self.conditions
+        return bool(left_out) or any(rule.drop or rule.keep is not None for rule in self.of_tables)
+
+    @property
     def joins(self) -> bool:
         """Whether any tables become one."""
         return any(rule.join is not None for rule in self.of_tables)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from waybill.records import intern_schema
 
@@ -16,6 +19,32 @@ if TYPE_CHECKING:
     from waybill.records import TableSchema
 
 _DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
+
+
+# Nothing is given back once it matched: comments end where they end.
+_OF_ROWS = re.compile(
+    r"(?>\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n|\()*+"
+    r"(?:INSERT|UPDATE|DELETE|REPLACE|SELECT|LOAD|MERGE|WITH|CALL|EXECUTE|PREPARE|SET|COPY|VALUES)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_TEXTS = ("sql", "query")
+"""Fields of a family in which an event repeats a statement."""
+
+_families = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def tells_rows(text: str | None, extra: bytes | str | None) -> bool:
+    """Whether an event repeats a statement that has values of rows in it.
+
+    Args:
+        text: its statement.
+        extra: what else came with it.
+    """
+    told = [text]
+    if extra is not None:
+        families = [one for one in _families(extra).values() if isinstance(one, dict)]
+        told += [one.get(name) for one in families for name in _TEXTS]
+    return any(isinstance(one, str) and _OF_ROWS.match(one) for one in told)
 
 
 def mapped_statement(

@@ -6,6 +6,7 @@ import pytest
 
 from waybill.mapping.changes import STATEMENT, ChangeMapper
 from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.records import NO_TABLE as NOWHERE
 from waybill.records import Change, Message, intern_schema
 
 RULES = Rules(
@@ -107,3 +108,21 @@ def test_what_an_event_repeats_of_its_statement_goes():
     (found, *_) = ChangeMapper(RULES).map(event("ddl", "ALTER TABLE t ADD COLUMN c INT", extra))
     assert found is not None
     assert found.extra is None
+
+
+@pytest.mark.parametrize(
+    ("extra", "hidden"),
+    [
+        (b'{"canal":{"sql":"INSERT INTO t VALUES (1)"}}', True),
+        (b'{"canal":{"sql":"/* x */ update t set a = 1"}}', True),
+        (b'{"maxwell":{"query":"REPLACE INTO t VALUES (1)"}}', True),
+        (b'{"canal":{"sql":"CREATE DATABASE shop"}}', False),
+        (b'{"canal":{"id":1}}', False),
+        (None, False),
+    ],
+)
+def test_events_of_no_table_that_repeat_rows_go_where_the_mapping_shows_less(extra, hidden):
+    change = Change("other", NOWHERE, Message("t", 0, 0, None, None, None), extra=extra)
+    for rules in (RULES, Rules(exclude=("a.b",)), Rules(of_tables=(Rule(("*",), where="1 = 1"),))):
+        assert (ChangeMapper(rules).map(change).change is None) is hidden
+    assert ChangeMapper(NAMES).map(change).change is change
