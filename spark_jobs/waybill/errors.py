@@ -202,7 +202,13 @@ class ReconciliationError(WaybillError):
 
 
 class SchemaChangeError(WaybillError):
-    """The stream changed a table in a way that a person has to decide about."""
+    """The stream changed a table in a way that a person has to decide about.
+
+    Attributes:
+        table: qualified name of the table, where others could go on without it.
+    """
+
+    table = ""
 
 
 class WaitingError(WaybillError):

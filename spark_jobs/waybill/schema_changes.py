@@ -9,6 +9,9 @@ ADD, WIDEN, NARROW, RETYPE, RENAME, DROP = "add", "widen", "narrow", "retype", "
 CLASSES = (ADD, WIDEN, NARROW, RETYPE, RENAME, DROP)
 """Classes of changes, by their fields in a migration's file."""
 
+TABLE = "table"
+"""What stops at a change that a person decides about, unless it is the whole `migration`."""
+
 STOP = "stop"
 """The decision that a person decides when it happens."""
 
@@ -23,6 +26,7 @@ class Decision(NamedTuple):
         retype: any other type: `rewrite` or `stop`.
         rename: another name: `beside` or `stop`.
         drop: a column that is gone: `keep` or `stop`.
+        stops_what: what stops where a person decides: the `table`, or the whole `migration`.
     """
 
     add: str = "take"
@@ -31,6 +35,7 @@ class Decision(NamedTuple):
     retype: str = STOP
     rename: str = STOP
     drop: str = "keep"
+    stops_what: str = TABLE
 
     def stops(self, change: str) -> bool:
         """Whether a person decides about a class of changes."""

@@ -10,11 +10,13 @@ import msgspec
 
 from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
+from waybill.counting import counted
 from waybill.errors import WaybillError
 from waybill.lake.decisions import decision_on
 from waybill.made_ids import made_ids_sentence
 from waybill.merge.position import STAGE as MERGE
-from waybill.merge.position import held_merge
+from waybill.merge.position import held_merge, position_of
+from waybill.merge.state import told_held
 from waybill.report import told_cursor
 from waybill.spec.file import load_migration
 from waybill.verify.newest import last_results
@@ -51,12 +53,14 @@ def status_command(migration: Path, as_json: bool) -> None:
     with look_into(spec) as lake:
         stages = [stage_status(lake, stage) for stage in PLACES]
         tables = merged_status(lake)
+        waiting = told_held(position_of(lake).state)
         gate = last_gate(lake)
         source = source_status(spec, lake)
         verified = last_results(lake)
     if as_json:
         told_of: list[dict[str, Any]] = [] if source is None else [{"source": source}]
         told_of += [{"verified": verified}] if verified else []
+        told_of += [{"tables that wait": waiting}] if waiting else []
         print_json([*stages, {"tables": tables}, {"gate": gate}, *told_of])
         return
     print_table(
@@ -81,6 +85,13 @@ def status_command(migration: Path, as_json: bool) -> None:
             line = f"last batch for {target}: {made_ids_sentence(counts)}"
             console().print(line, markup=False, soft_wrap=True)
     _print_held(spec, stages)
+    for name, held in waiting.items():
+        line = (
+            f"waits: {name} since batch {held['since']} ({_time(held['time'] * 1000)}) with "
+            f"{counted(held['changes'], 'change')}, while all others go on: {held['why']} "
+            f"({spec.command('run', 'FILE')})"
+        )
+        console().print(line, markup=False, soft_wrap=True)
     if source is not None and "error" in source:
         console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
     elif source is not None:
@@ -143,7 +154,6 @@ def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
 
 def merged_status(lake: History) -> dict[str, dict[str, Any]]:
     """Rows and tombstones of each merged table, how far it is complete, how its columns changed."""
-    from waybill.merge.position import position_of
     from waybill.merge.watermark import plain
 
     state = position_of(lake).state

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from waybill.order import sequence_of
 from waybill.schema_changes import NOTHING_DECIDED, RETYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from waybill.merge.columns import Column
     from waybill.merge.increment_counts import Survey
@@ -56,6 +57,7 @@ class TablePlan:
         defaults: columns that the batch's statements added with a default.
         bag: whether the table has no key, so that its rows are counted (`waybill.merge.bags`).
         taken: what is decided about changes of its columns, and those that the batch brings.
+        statements: texts of those that altered it, oldest first.
     """
 
     survey: TableSurvey
@@ -68,6 +70,7 @@ class TablePlan:
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
     taken: Taken = field(default_factory=partial(Taken, ""))
+    statements: list[str] = field(default_factory=list)
 
     def count_unordered(self, statement: Statement) -> None:
         """Count a TRUNCATE or DROP among those without order, if it is one."""
@@ -75,10 +78,10 @@ class TablePlan:
             self.survey.unordered_truncates += 1
             self.survey.places.add((statement.topic, statement.partition))
 
-    def keep_changes(self, statements: list[str], batch: str) -> None:
+    def keep_changes(self, batch: str) -> None:
         """Remember what the batch did to the columns, if anything."""
         if self.taken.changes:
-            self.state.changes = of_batch(self.taken.changes, statements, batch)
+            self.state.changes = of_batch(self.taken.changes, self.statements, batch)
 
     @property
     def retyped(self) -> set[str]:
@@ -161,6 +164,7 @@ def make_plan(
     used_above: Callable[[str, str], set[str]],
     decisions: Decisions = NOTHING_DECIDED,
     batch: str = "",
+    takes: Callable[[str], bool] = bool,
 ) -> Plan:
     """Decide what the batch means for each table.
 
@@ -174,6 +178,7 @@ def make_plan(
         used_above: the schemas of a table's rows above an order.
         decisions: what the migration has decided about changes of columns.
         batch: id of the batch.
+        takes: whether it is about a table, by its qualified name; nothing is said of the others.
 
     Raises:
         ConfigurationError: the key of a table cannot be told and the migration declares none.
@@ -181,28 +186,47 @@ def make_plan(
             have one name.
     """
     plan = Plan(MergeState.from_json(before.to_json()), decisions)
-    for name, found in survey.tables.items():
-        _plan_table(plan, name, found, before)
+    for name in filter(takes, survey.tables):
+        # A plan may be made once more, without some tables, and counts statements in the survey.
+        _plan_table(plan, name, deepcopy(survey.tables[name]), before)
     for statement in truncates:
-        _truncate(plan, statement, before)
+        if takes(statement.qualified):
+            _truncate(plan, statement, before)
     read = _read(plan, ddl)
     for meaning in read:
-        for name in meaning.emptied:
+        for name in filter(takes, meaning.emptied):
             _empty(plan, meaning.statement, name, before)
     for name, table in plan.tables.items():
-        _describe(name, table, _schemas_used(name, table, schemas, used_above), rules)
+        with _about(name):
+            _describe(name, table, _schemas_used(name, table, schemas, used_above), rules)
     for state in plan.state.tables.values():
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
-    altered: dict[str, list[str]] = defaultdict(list)
-    for meaning in read:
-        if (altered_table := _alter(plan, meaning, rules, before)) is not None:
-            altered[altered_table].append(meaning.statement.text or "")
-    for name, table in plan.tables.items():
-        table.keep_changes(altered[name], batch)
+    _alter_tables(plan, read, rules, before, takes)
+    for table in plan.tables.values():
+        table.keep_changes(batch)
     places = any(table.survey.places for table in plan.tables.values())
     plan.unordered = places or any(statement.unordered for statement in ddl)
     return plan
+
+
+def _alter_tables(
+    plan: Plan,
+    read: list[Meaning],
+    rules: TableRules,
+    before: MergeState,
+    takes: Callable[[str], bool],
+) -> None:
+    """Statements changed the columns or the names of tables."""
+    for meaning in read:
+        if not meaning.statement.again:
+            _warn_renamed(plan, meaning)
+        name = _altered(meaning)
+        if name is not None and takes(name):
+            with _about(name):
+                _alter(plan, meaning, name, rules, before)
+            if name in plan.tables:
+                plan.tables[name].statements.append(meaning.statement.text or "")
 
 
 def _table(plan: Plan, name: str, before: MergeState) -> TablePlan:
@@ -355,21 +379,40 @@ def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
     return found
 
 
-def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) -> str | None:
-    """A statement changed the columns or the name of a table; the table whose columns it changed.
+@contextmanager
+def _about(name: str) -> Iterator[None]:
+    """Say which table a person has to decide about."""
+    try:
+        yield
+    except SchemaChangeError as error:
+        if error.code != Code.TABLE_NAMES:
+            error.table = name
+        raise
+
+
+def _altered(meaning: Meaning) -> str | None:
+    """The table whose columns or name a statement changed, None if it changed none."""
+    if meaning.alteration is None:
+        return None
+    return named(meaning.statement, meaning.alteration.table)
+
+
+def _warn_renamed(plan: Plan, meaning: Meaning) -> None:
+    """Warn of tables with new names, if the lake has one of them."""
+    there = plan.state.tables
+    if any(name in there and there[name].columns for name in meaning.names):
+        plan.warnings += meaning.warnings
+
+
+def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: MergeState) -> None:
+    """A statement changed the columns of a table.
 
     Raises:
         SchemaChangeError: a person has to decide about the change.
     """
-    names = meaning.names
-    known = any(name in plan.state.tables and plan.state.tables[name].columns for name in names)
     statement, alteration = meaning.statement, meaning.alteration
-    if known and not statement.again:
-        plan.warnings += meaning.warnings
-    if alteration is None:
-        return None
+    assert alteration is not None
     _keep_place(plan, statement)
-    name = named(statement, alteration.table)
     state = plan.state.table(name)
     there = plan.tables.get(name)
     taken = there.taken if there else Taken(name, plan.decisions.find(name), state.stated)
@@ -380,7 +423,7 @@ def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) 
         check_renamed(state, alteration, rules.find(None, None, name).columns, taken)
     if statement.order < state.truncated:
         # Every row that it concerned is gone.
-        return name
+        return
     added, warnings = alter(state, statement, alteration, taken)
     if there is None and taken.changes:
         _table(plan, name, before).taken = taken
@@ -390,7 +433,6 @@ def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) 
         # Rows above it may lack the column: its default shows through their images.
         state.open_rows = state.open_rows or before.table(name).highest > statement.order
         _table(plan, name, before).defaults += added
-    return name
 
 
 def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:

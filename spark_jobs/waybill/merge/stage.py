@@ -18,16 +18,16 @@ from waybill.lake.future_columns import BECOMES
 from waybill.lake.names import split
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
+from waybill.merge.held_tables import Parts
 from waybill.merge.increment import Held, Increment
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.moved_rows import moved_rows
 from waybill.merge.multi_change_keys import refused_rows
-from waybill.merge.plan import Plan, TablePlan, make_plan
 from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
 from waybill.merge.rewriting import rewrite, staged_state
 from waybill.merge.row_effects import effects, newest
-from waybill.merge.statements import Statements
+from waybill.merge.state import told_held
 from waybill.merge.table import TableMerge
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.upsert.merging import (
@@ -43,12 +43,13 @@ from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
 from waybill.report import TRIED_AGAIN, StageReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch
     from waybill.merge.increment_counts import Survey
+    from waybill.merge.plan import Plan, TablePlan
     from waybill.merge.state import TableState
     from waybill.merge.transactions import Open
     from waybill.merge.upsert.merging import Plain, Written
@@ -61,6 +62,8 @@ __all__ = ["drop_held", "run_merge"]
 OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
 GONE = "gone by reload"
+OF_HELD = "changes of tables that waited"
+TABLES_HELD = "tables that wait"
 NAMED = 20
 """Changes of columns that a report names of each table."""
 
@@ -114,6 +117,7 @@ class _Merge:
         self.upserted: dict[str, Written] = {}
         self.not_plain: dict[str, str] = {}
         self.schemas: dict[str, TableSchema] = {}
+        self.alone = True
         self.watermarks: dict[str, dict[str, Any]] = {}
 
     def run(self) -> StageReport:
@@ -123,41 +127,42 @@ class _Merge:
         sizes = self.lake.cut_shuffles(changes, increment.after, increment.upto)
         self.report.details["sizes"] = sizes
         survey, open_ = self._survey()
-        before = self.position.state
-        statements = Statements(self.increment, before.unnumbered)
-        before.unnumbered = statements.offsets
-        truncates = any(table.truncates for table in survey.tables.values())
-        self.schemas = self.increment.schemas()
-        plan = make_plan(
-            survey,
-            self.schemas,
-            statements.of("truncate", truncates),
-            statements.of("ddl", survey.skipped["ddl"] > 0),
-            before,
-            self.spec.rules,
-            self.increment.schemas_above,
-            self.spec.decisions,
-            self.context.batch,
-        )
-        report = self.report
+        parts = Parts(self.spec, self.context.batch, self.position.state)
+        found = parts.of(increment, survey, self.context.options.mode == "replay")
+        plan, report = found[0].plan, self.report
         report.skipped.update(survey.skipped)
-        report.warnings += [*plan.warnings, *fell_back(plan.state.reached, survey.reached)]
-        if plan.unordered:
+        report.waiting += parts.waiting
+        if parts.earlier:
+            report.extra_in[OF_HELD] = parts.earlier
+        if parts.held:
+            report.details[TABLES_HELD] = told_held(plan.state)
+        report.warnings += [warning for part in found for warning in part.plan.warnings]
+        report.warnings += [*parts.warnings(), *fell_back(plan.state.reached, survey.reached)]
+        if any(part.plan.unordered for part in found):
             plan.state.by_source_time = self.by_source_time
         plan.state.open, plan.state.halves = open_, self.increment.halves()
         plan.state.rolled_back = self.increment.verdict.gone
         plan.state.reach(survey.reached)
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
         self.watermarks = {name: plain(plan.state.watermark(name)) for name in plan.state.tables}
-        self._merge_tables(plan)
+        tables: dict[str, TablePlan] = {}
+        for part in found:
+            self.increment, self.schemas, self.alone = part.increment, part.schemas, part.alone
+            self._merge_tables(part.plan)
+            tables |= part.plan.tables
+        for name in parts.began:
+            why = f"waits for a decision: {parts.held[name].why}"
+            told = dict.fromkeys(("in", "key changes", "out", "superseded", "refused"), 0)
+            reached = plain(plan.state.watermark(name))
+            report.details[name] = {**told, "complete up to": reached, "columns": [why]}
         report.cursor["branches"] = self.branches
         report.reconcile()
-        self._keep_origins(plan)
+        self._keep_origins(tables)
         report.seconds = round(time.monotonic() - started, 3)
         self.ledger.record(self.context.batch, report.cursor, plan.state, report)
         return report
 
-    def _keep_origins(self, plan: Plan) -> None:
+    def _keep_origins(self, plans: Mapping[str, TablePlan]) -> None:
         """Tell where columns come from.
 
         It is told before the record, so that a merge that is on record has told it. Only the
@@ -168,7 +173,7 @@ class _Merge:
         in_warehouse = kinds in ([None, None], ["jdbc", None])
         tables = {}
         for name, branch in self.made.items():
-            state = plan.tables[name].state
+            state = plans[name].state
             columns = tuple(ColumnOrigin(*column[:3]) for column in state.columns)
             place = "" if in_warehouse else self.lake.metadata(branch.table).layout.location
             tables[name] = TableOrigin(".".join(split(branch.table)), state.topics, columns, place)
@@ -233,7 +238,7 @@ class _Merge:
         @cache
         def plain() -> DataFrame:
             moving = any(table.survey.moves for table in plan.tables.values())
-            rows = self.increment.rows(with_rows[0] if len(with_rows) == 1 else None)
+            rows = self.increment.rows(with_rows[0] if self.alone and len(with_rows) == 1 else None)
             return effects(rows.where("old_key IS NULL") if moving else rows)
 
         # Tables whose rows keep their keys are reduced together: one shuffle for all of them.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from waybill.errors import Code, ConfigurationError
@@ -108,6 +110,28 @@ class TableState(msgspec.Struct):
         return tuple(dict.fromkeys((*self.names, *(d.column for d in self.defaults))))
 
 
+class HeldTable(msgspec.Struct, frozen=True):
+    """A source table whose changes wait for a decision of a person.
+
+    Attributes:
+        after: snapshot of `changes` up to which its changes were merged, None if none were.
+        batch: the first batch whose changes wait.
+        time: when that was merged, seconds since 1970.
+        why: the sentence that says what has to be decided, and how.
+        reached: how far it was complete then.
+        changes: how many of its changes wait.
+        file: digest of the migration's file that was tried last; empty where there was none.
+    """
+
+    after: int | None
+    batch: str
+    time: int
+    why: str
+    reached: Reached = Reached()
+    changes: int = 0
+    file: str = ""
+
+
 class MergeState(msgspec.Struct):
     """All source tables of a migration, by qualified name, and what waits."""
 
@@ -123,6 +147,8 @@ class MergeState(msgspec.Struct):
     by_source_time: bool | None = None
     """Whether changes without a sequence id were ordered by their source time; None where none has
     come, and in states of before this was remembered."""
+    held: dict[str, HeldTable] = {}
+    """Tables that wait for a decision."""
     unnumbered: dict[str, dict[int, int]] | None = None
     """Offset of the furthest statement about rows that has no sequence id, by topic and partition;
     None in states of before this was remembered."""
@@ -154,6 +180,8 @@ class MergeState(msgspec.Struct):
 
     def watermark(self, qualified: str) -> Reached:
         """How far a table is complete."""
+        if qualified in self.held:
+            return self.held[qualified].reached
         ends = self._partitions(self.table(qualified))
         if qualified in self.halves:
             ends = [*ends, self.halves[qualified]]
@@ -214,3 +242,11 @@ class MergeState(msgspec.Struct):
     def _partitions(self, table: TableState) -> list[Reached]:
         """How far the partitions are that bring a table's changes."""
         return [r for topic in table.topics for r in self.reached.get(topic, {}).values()]
+
+
+def told_held(state: MergeState) -> dict[str, dict[str, Any]]:
+    """Tables that wait, for people who ask: since when, why, and with how many changes."""
+    return {
+        name: {"since": held.batch, "time": held.time, "why": held.why, "changes": held.changes}
+        for name, held in sorted(state.held.items())
+    }

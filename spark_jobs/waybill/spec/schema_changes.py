@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class SchemaChanges(Model):
     """What becomes of the [changes of columns](merge.md#schema-changes) of some tables.
 
-    The first entry that names a table decides about all of its changes; `stop` holds everything
-    until a person decides.
+    The first entry that names a table decides about all of its changes; `stop` waits until a person
+    decides.
     """
 
     tables: Patterns = Field(min_length=1)
@@ -36,12 +36,23 @@ class SchemaChanges(Model):
     """Another name: a new column beside the old one, whose rows keep their values there."""
     drop: Literal["keep", "stop"] = "keep"
     """A column that is gone: it stays with the values that it had."""
+    stops: Literal["table", "migration"] = "table"
+    """What `stop` stops: the `table`, which [waits](merge.md#tables-that-wait) with its changes
+    while all others go on, or the whole `migration`."""
 
     def decided(self) -> dict[str, str]:
         """What is decided for each class of changes, by its field."""
         return self.model_dump(include=set(CLASSES))
 
+    def decision(self) -> Decision:
+        """The decision as plain data."""
+        return Decision(**self.decided(), stops_what=self.stops)
+
 
 def decisions_of(entries: Iterable[SchemaChanges]) -> Decisions:
     """The decisions as plain data."""
-    return Decisions(tuple((tuple(one.tables), Decision(**one.decided())) for one in entries))
+    return Decisions(
+        tuple(
+            (tuple(one.tables), Decision(**one.decided(), stops_what=one.stops)) for one in entries
+        )
+    )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+STOPS = [{"tables": "shop.*", "stops": "migration"}]
+
 TABLE = schema("shop.t", {"id": "int64", "n": "int32"}, ("id",))
 
 
@@ -201,7 +203,7 @@ def test_columns_come_widen_and_stop(lake: Lake, migration) -> None:
     narrow = schema("shop.t", {"id": "int64", "n": "date"}, ("id",))
     put(lake, "b3", [row(4, 1, "update", table=narrow, n="2024-01-01")], [narrow])
     with pytest.raises(SchemaChangeError, match=r"column n of shop\.t is bigint in the lake"):
-        merge(lake, spec, "b3")
+        merge(lake, migration(schema_changes=STOPS), "b3")
     assert lake.waiting(lake.log("merges"), "merge") == []
 
 
@@ -235,7 +237,7 @@ def test_a_statement_of_another_topic_and_an_undeclared_rename(lake: Lake, migra
     renamed = ddl(6, "ALTER TABLE shop.t RENAME COLUMN n TO m")
     put(lake, "b3", [renamed], [TABLE])
     with pytest.raises(SchemaChangeError, match=r"column n of shop\.t was renamed to m: set"):
-        merge(lake, migration(), "b3")
+        merge(lake, migration(schema_changes=STOPS), "b3")
     spec = migration(tables={"shop.t": {"columns": {"m": "int32"}}})
     assert merge(lake, spec, "b3").skipped == {"ddl": 1}
 
@@ -246,8 +248,8 @@ def test_what_is_decided_before_it_happens(lake: Lake, migration) -> None:
     rows = [row(2, 2, n="1", m="2", table=wide), ddl(3, "ALTER TABLE shop.t RENAME COLUMN n TO m")]
     put(lake, "b2", [*rows, ddl(4, "ALTER TABLE shop.t DROP COLUMN n")], [TABLE, wide])
     with pytest.raises(SchemaChangeError, match=r"new column m.*set `add: take` for shop\.t"):
-        merge(lake, migration(schema_changes=[{"tables": "shop.*", "add": "stop"}]), "b2")
-    spec = migration(schema_changes=[{"tables": ["shop.t"], "rename": "beside", "drop": "stop"}])
+        merge(lake, migration(schema_changes=[{**STOPS[0], "add": "stop"}]), "b2")
+    spec = migration(schema_changes=[{**STOPS[0], "rename": "beside", "drop": "stop"}])
     with pytest.raises(SchemaChangeError, match=r"column n of shop\.t was dropped.*`drop: keep`"):
         merge(lake, spec, "b2")
     assert lake.waiting(lake.log("merges"), "merge") == []
@@ -280,7 +282,7 @@ def test_a_changed_key_has_to_be_decided(lake: Lake, migration) -> None:
     other = schema("shop.t", {"id": "int64", "n": "int32"}, ("n",))
     put(lake, "b2", [row(2, 1, table=other, n="1")], [other])
     with pytest.raises(SchemaChangeError, match=r"the key of shop\.t was \(id\) and is now \(n\)"):
-        merge(lake, migration(), "b2")
+        merge(lake, migration(schema_changes=STOPS), "b2")
 
 
 def test_two_tables_with_one_name_are_not_mixed(lake: Lake, migration) -> None:

@@ -102,7 +102,7 @@ def test_columns_that_come_go_and_change_their_names():
     assert change_class(column("int", "a"), column("int", "b")) == "rename"
     assert change_class(column("int", "a"), column("date", "b")) == "rename"
     assert change_class(None, None) is None
-    assert set(CLASSES) == set(Decision._fields)
+    assert Decision._fields[:-1] == CLASSES
 
 
 def schema(**columns):

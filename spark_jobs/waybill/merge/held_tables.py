@@ -1,0 +1,226 @@
+"""Tables that wait for a decision of a person, while the others go on.
+
+A table whose columns or key changed in a way that a person decides about is left out of the batch
+with all of its changes. They stay in the log, behind the snapshot up to which the table was merged.
+Later batches leave it out, too. When the migration's file has changed it is tried once more: its
+changes since then, of all batches, are an increment of their own. Changes have their place in the
+order whichever batch brings them, so this is as if they had come at once.
+
+Rows of marked transactions belong to several tables at a time, and refused changes that a replay
+brings back may be older than the hold. With either nothing is held, and the batch stops.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.counting import counted
+from waybill.errors import Code, SchemaChangeError
+from waybill.merge.increment import Increment
+from waybill.merge.plan import make_plan
+from waybill.merge.state import HeldTable, MergeState
+from waybill.merge.statements import Statements
+from waybill.merge.transactions import EVENTS
+from waybill.schema_changes import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.merge.increment_counts import Survey, TableSurvey
+    from waybill.merge.plan import Plan
+    from waybill.records import TableSchema
+    from waybill.spec.migration import Migration
+
+
+class Part(NamedTuple):
+    """Tables that are merged from one increment.
+
+    Attributes:
+        increment: the changes.
+        schemas: their schemas, by id.
+        plan: what they mean for the tables.
+        alone: whether the increment has changes of no other table.
+    """
+
+    increment: Increment
+    schemas: dict[str, TableSchema]
+    plan: Plan
+    alone: bool
+
+
+class Parts:
+    """Plans a batch, and leaves out tables that have to wait.
+
+    Args:
+        spec: the migration.
+        batch: id of the batch.
+        before: what was known of the tables.
+
+    Attributes:
+        held: tables that wait, after the batch.
+        began: those that wait since this batch.
+        earlier: changes of earlier batches that are merged now, as their tables wait no more.
+        waiting: changes of this batch that wait.
+    """
+
+    def __init__(self, spec: Migration, batch: str, before: MergeState) -> None:
+        self.spec = spec
+        self.batch = batch
+        self.before = before
+        self.held = dict(before.held)
+        self.began: list[str] = []
+        self.earlier = 0
+        self.waiting = 0
+
+    def of(self, increment: Increment, survey: Survey, replay: bool) -> list[Part]:
+        """The batch as parts, the first of which has the state after all of them.
+
+        Args:
+            increment: the batch.
+            survey: it in numbers.
+            replay: whether it brings back what was refused.
+
+        Raises:
+            ConfigurationError: see `make_plan`.
+            SchemaChangeError: a person has to decide about a table, and it cannot wait alone.
+        """
+        whole = bool(self._transactions(increment, survey) or replay)
+        if whole and self.before.held:
+            name, held = next(iter(self.before.held.items()))
+            message = (
+                f"{name} waits since batch {held.batch}, and this batch replays refused changes or "
+                f"brings transactions, which belong to several tables: decide first: {held.why}"
+            )
+            raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
+        again = {name for name in self.held if self._is_tried(self.held[name])}
+        left: dict[str, SchemaChangeError] = {}
+        statements = Statements(increment, self.before.unnumbered)
+        self.before.unnumbered = statements.offsets
+        first = self._part(
+            increment,
+            survey,
+            statements,
+            self.before,
+            lambda name: name not in self.held and name not in left,
+            left,
+            whole,
+        )
+        for name, error in left.items():
+            self._hold(name, increment.after, error)
+        parts = [first]
+        for after in {self.held[name].after for name in again}:
+            names = {name for name in again if self.held[name].after == after}
+            parts += self._released(increment, after, names, first.plan.state)
+        for name, held in self.held.items():
+            came = _changes(survey.tables.get(name))
+            self.waiting += came
+            self.held[name] = HeldTable(
+                *(held.after, held.batch, held.time, held.why, held.reached),
+                held.changes + came,
+                self.spec.digest,
+            )
+        for part in parts[1:]:
+            for name in part.plan.tables:
+                self.earlier -= _changes(survey.tables.get(name))
+        first.plan.state.held = self.held
+        return parts
+
+    def warnings(self) -> list[str]:
+        """A sentence on each table that waits."""
+        run = self.spec.command("run", "FILE")
+        return [
+            f"{name} waits since batch {held.batch} with {counted(held.changes, 'change')}, and "
+            f"all other tables go on: {held.why} (`{run}`)"
+            for name, held in sorted(self.held.items())
+        ]
+
+    def _is_tried(self, held: HeldTable) -> bool:
+        """Whether the migration may have decided about a table since it was tried."""
+        return not held.file or held.file != self.spec.digest
+
+    @staticmethod
+    def _transactions(increment: Increment, survey: Survey) -> bool:
+        """Whether rows may belong to marked transactions."""
+        verdict = increment.verdict
+        known = verdict.open or verdict.gone or verdict.released
+        return bool(known) or any(survey.skipped[event] for event in EVENTS)
+
+    def _hold(self, name: str, after: int | None, error: SchemaChangeError) -> None:
+        """Let a table wait that this batch has left out for the first time."""
+        reached = self.before.watermark(name)
+        why = f"{error.code}: {error.sentence}"
+        self.held[name] = HeldTable(after, self.batch, int(time.time()), why, reached)
+        self.began.append(name)
+
+    def _released(
+        self, increment: Increment, after: int | None, names: set[str], state: MergeState
+    ) -> list[Part]:
+        """The changes of tables that waited, if they need not wait any more."""
+        own = Increment(increment.lake, after, increment.upto, increment.by_source_time)
+        survey = own.survey()
+        left: dict[str, SchemaChangeError] = {}
+        statements = Statements(own, state.unnumbered)
+        part = self._part(
+            own,
+            survey,
+            statements,
+            state,
+            lambda name: name in names and name not in left,
+            left,
+            False,
+        )
+        for name, error in left.items():
+            held = self.held[name]
+            why = f"{error.code}: {error.sentence}"
+            told = (held.after, held.batch, held.time, why, held.reached, held.changes)
+            self.held[name] = HeldTable(*told)
+        for name in names - left.keys():
+            del self.held[name]
+            self.earlier += _changes(survey.tables.get(name))
+            state.tables[name] = part.plan.state.table(name)
+        state.unnumbered = part.plan.state.unnumbered
+        return [part] if part.plan.tables else []
+
+    def _part(
+        self,
+        increment: Increment,
+        survey: Survey,
+        statements: Statements,
+        before: MergeState,
+        takes: Callable[[str], bool],
+        left: dict[str, SchemaChangeError],
+        whole: bool,
+    ) -> Part:
+        """Plan tables; those that have to wait are put into `left`, unless the batch is one."""
+        schemas = increment.schemas()
+        truncates = any(table.truncates for table in survey.tables.values())
+        told = (
+            statements.of("truncate", truncates),
+            statements.of("ddl", survey.skipped["ddl"] > 0),
+        )
+        while True:
+            try:
+                plan = make_plan(
+                    survey,
+                    schemas,
+                    *told,
+                    before,
+                    self.spec.rules,
+                    increment.schemas_above,
+                    self.spec.decisions,
+                    self.batch,
+                    takes,
+                )
+            except SchemaChangeError as error:
+                alone = self.spec.decisions.find(error.table).stops_what == TABLE
+                if whole or not error.table or not alone:
+                    raise
+                left[error.table] = error
+                continue
+            rows = {name for name, table in survey.tables.items() if table.rows}
+            return Part(increment, schemas, plan, rows <= plan.tables.keys())
+
+
+def _changes(survey: TableSurvey | None) -> int:
+    return 0 if survey is None else survey.rows + survey.truncates

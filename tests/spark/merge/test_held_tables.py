@@ -1,0 +1,185 @@
+"""A table that waits for a decision waits alone, and misses nothing when it goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, schema
+from tests.spark.merge.test_merge_stage import TABLE, ddl, images, row, step
+from waybill.cli.status import merged_status
+from waybill.errors import SchemaChangeError
+from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.position import position_of
+from waybill.merge.rules import Change
+from waybill.merge.state import told_held
+from waybill.order import order_key
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+    from waybill.report import StageReport
+
+pytestmark = pytest.mark.spark
+
+STOP = [{"tables": "shop.t", "add": "stop"}]
+OTHER = schema("shop.u", {"id": "int64", "n": "int32"}, ("id",))
+NEW = schema("shop.t", {"id": "int64", "n": "int32", "x": "int32"}, ("id",))
+
+
+def balance(report: StageReport) -> tuple[int, ...]:
+    extra = sum(report.extra_in.values())
+    refused, skipped = sum(report.refused.values()), sum(report.skipped.values())
+    return (
+        report.rows_in,
+        extra,
+        report.rows_out,
+        refused + report.superseded,
+        skipped,
+        report.waiting,
+    )
+
+
+def run(lake: Lake, spec, batch: str, rows: list[dict[str, Any]], schemas=()) -> StageReport:
+    return step(lake, spec, batch, rows, list(schemas))
+
+
+def test_all_others_go_on_and_nothing_of_it_is_lost(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(2, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    changes = [
+        row(3, 1, "update", n="2", x="7", table=NEW),
+        row(4, 2, n="3"),
+        row(5, 2, n="5", table=OTHER),
+    ]
+    report = run(lake, spec, "b2", changes, [TABLE, NEW, OTHER])
+    assert images(lake) == [{"id": "1", "n": "1"}]
+    assert images(lake, "shop.u")[1] == {"id": "2", "n": "5"}
+    assert balance(report) == (3, 0, 1, 0, 0, 2)
+    (told,) = report.details["tables that wait"].items()
+    assert told[0] == "shop.t"
+    assert (told[1]["since"], told[1]["changes"]) == ("b2", 2)
+    assert "set `add: take` for shop.t" in told[1]["why"]
+    assert any("shop.t waits since batch b2 with 2 changes" in text for text in report.warnings)
+    assert report.details["shop.t"]["columns"][0].startswith("waits for a decision: WB-4007")
+    # Later batches add to it, out of order, with a TRUNCATE and a key change among them.
+    changes = [
+        row(6, 9, n="9"),
+        row(7, None, "truncate"),
+        row(9, 3, "update", old=2, n="4", x="1", table=NEW),
+        row(8, 2, n="4", x=None, table=NEW),
+        row(10, 3, n="5", table=OTHER),
+    ]
+    report = run(lake, spec, "b3", changes, [TABLE, NEW, OTHER])
+    assert balance(report) == (5, 0, 1, 0, 0, 4)
+    assert report.details["tables that wait"]["shop.t"]["changes"] == 6
+    assert "shop.t" not in report.details, "it is told once"
+    assert images(lake) == [{"id": "1", "n": "1"}]
+    assert merged_status(lake)["shop.t"]["rows"] == 1
+    assert told_held(position_of(lake).state)["shop.t"]["since"] == "b2"
+    first = position_of(lake, "b1").changes
+    assert first in Ledger(lake).needed(), "upkeep keeps what it goes on from"
+    # The decision; the rest of the batch is merged beside it.
+    changes = [row(11, 4, n="6", table=NEW, x="2"), row(12, 1, "delete", table=OTHER)]
+    report = run(lake, migration(), "b4", changes, [NEW, OTHER])
+    assert report.extra_in == {"changes of tables that waited": 6, "key change": 1}
+    assert report.waiting == 0
+    assert "tables that wait" not in report.details
+    assert images(lake) == [
+        {"id": "3", "n": "4", "x": "1"},
+        {"id": "4", "n": "6", "x": "2"},
+    ]
+    assert [image["id"] for image in images(lake, "shop.u")] == ["2", "3"]
+    (event,) = report.details["shop.t"]["column changes"]
+    assert (event["change"], event["batch"]) == ("add", "b4")
+    run(lake, migration(), "b5", [row(13, 4, "update", n="7", x="3", table=NEW)], [NEW])
+    assert images(lake)[1] == {"id": "4", "n": "7", "x": "3"}
+
+
+def test_the_same_tables_with_and_without_a_wait(lake: Lake, migration) -> None:
+    """A table without key counts what waited once, what came before not again."""
+    old = schema("shop.t", {"id": "int32"}, ())
+    new = schema("shop.t", {"id": "int32", "x": "int32"}, ())
+
+    def line(sequence: int, table, operation="insert", before=None, **image):
+        order = order_key((sequence,), 1, 0, sequence, 0)
+        place = ("t", 0, sequence, 0)
+        return change_row(Change(order, operation, "", image or None, None, place, before), table)
+
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [line(1, old, id="1"), line(2, old, id="1")], [old])
+    waited = [line(3, new, id="1", x="1"), line(2, old, id="1")]
+    run(lake, spec, "b2", waited, [old, new])
+    run(lake, spec, "b3", [line(4, old, "delete", {"id": "1"})], [old])
+    run(lake, migration(), "b4", [line(3, new, id="1", x="1"), line(5, new, id="2", x="2")], [new])
+    found = sorted(map(str, images(lake)))
+    assert found == ["{'id': '1', 'x': '1'}", "{'id': '1'}", "{'id': '2', 'x': '2'}"]
+
+
+def test_a_statement_waits_with_its_table(lake: Lake, migration) -> None:
+    run(lake, migration(), "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    text = "ALTER TABLE shop.t RENAME COLUMN n TO m"
+    added = ddl(3, "ALTER TABLE shop.t ADD COLUMN tier VARCHAR(9) NOT NULL DEFAULT 'x'")
+    added.update(table=None, schema_id=None)
+    dropped = ddl(3, "DROP TABLE shop.u", OTHER)
+    report = run(lake, migration(), "b2", [ddl(2, text), added, dropped], [TABLE, OTHER])
+    assert report.skipped == {"ddl": 3}
+    assert told_held(position_of(lake).state)["shop.t"]["changes"] == 0
+    assert images(lake) == [{"id": "1", "n": "1"}], "no default before the decision"
+    assert images(lake, "shop.u") == []
+    spec = migration(schema_changes=[{"tables": "shop.t", "rename": "beside"}])
+    report = run(lake, spec, "b3", [])
+    assert images(lake) == [{"id": "1", "n": "1", "tier": "x"}]
+    (event,) = report.details["shop.t"]["column changes"]
+    assert event["statement"] == text
+    assert position_of(lake).state.held == {}
+
+
+def test_two_that_wait_go_on_one_after_the_other_and_a_dropped_batch_holds_nothing(
+    lake: Lake, migration
+) -> None:
+    stop = [{"tables": "shop.*", "add": "stop"}]
+    newer = schema("shop.u", {"id": "int64", "n": "int32", "y": "int32"}, ("id",))
+    run(lake, migration(), "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    put(lake, "b2", [row(2, 1, "update", n="2", x="2", table=NEW)], [NEW])
+    merge(lake, migration(schema_changes=stop), "b2")
+    drop_held(lake)
+    assert position_of(lake).state.held == {}
+    run(lake, migration(schema_changes=stop), "b2", [])
+    change = row(3, 1, "update", n="3", y="3", table=newer)
+    report = run(lake, migration(schema_changes=stop), "b3", [change], [newer])
+    assert report.details["tables that wait"].keys() == {"shop.t", "shop.u"}
+    one = [{"tables": "shop.u", "add": "stop"}]
+    run(lake, migration(schema_changes=one), "b4", [row(4, 2, n="4")], [TABLE])
+    assert images(lake) == [{"id": "1", "n": "2", "x": "2"}, {"id": "2", "n": "4"}]
+    assert images(lake, "shop.u") == [{"id": "1", "n": "1"}]
+    run(lake, migration(), "b5", [])
+    assert images(lake, "shop.u") == [{"id": "1", "n": "3", "y": "3"}]
+
+
+def test_what_cannot_wait_alone_stops_everything(lake: Lake, migration) -> None:
+    run(lake, migration(), "b1", [row(1, 1, n="1")], [TABLE])
+    begin = change_row(
+        Change(order_key((2,), 1, 0, 2, 0), "begin", place=("t", 0, 2, 0), transaction="x"), TABLE
+    )
+    put(lake, "b2", [row(3, 1, "update", n="2", x="2", table=NEW), begin], [NEW])
+    with pytest.raises(SchemaChangeError, match="add: take"):
+        merge(lake, migration(schema_changes=STOP), "b2")
+    spec = migration(schema_changes=[{**STOP[0], "stops": "migration"}])
+    with pytest.raises(SchemaChangeError, match="add: take"):
+        merge(lake, spec, "b2")
+    merge(lake, migration(), "b2")
+    let_pass(lake, "b2")
+    newer = schema("shop.t", {"id": "int64", "n": "int32", "x": "int32", "z": "date"}, ("id",))
+    put(lake, "b3", [row(4, 2, n="2", x="2", z=None, table=newer)], [newer])
+    with pytest.raises(SchemaChangeError, match="add: take"):
+        merge(lake, migration(schema_changes=STOP), "b3")
+
+
+def test_no_batch_replays_what_was_refused_while_a_table_waits(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(1, 1, n="1")], [TABLE])
+    run(lake, spec, "b2", [row(2, 1, "update", n="2", x="2", table=NEW)], [NEW])
+    put(lake, "b3", [], [])
+    with pytest.raises(SchemaChangeError, match=r"shop\.t waits since batch b2, .*decide first"):
+        merge(lake, spec, "b3", mode="replay")
