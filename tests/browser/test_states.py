@@ -68,6 +68,8 @@ PAGES = {
     "rows/orders": 200,
     f"rows/orders?{ROW}": 200,
     "rows/orders?key=%7B": 200,
+    "verifications/orders": 200,
+    "verifications/orders_held": 200,
     "formats": 200,
     "formats?source=canal&target=maxwell": 200,
     "nothing": 404,
@@ -226,6 +228,7 @@ def test_the_form_can_be_used_by_keyboard(visit, admin, width):
         message(4),
         f"rows/orders?{ROW}",
         f"rows/orders?{urlencode({'table': HOSTILE, 'key': HOSTILE})}",
+        "verifications/orders",
     ],
 )
 def test_hostile_names_and_values_are_text(visit, admin, path):

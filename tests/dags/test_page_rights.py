@@ -29,7 +29,7 @@ OF_NO_DAG = {
 }
 """Routes that are about no DAG, and why who is logged in may ask for them."""
 
-SHOWS_VALUES = ("/quarantine", "/rows")
+SHOWS_VALUES = ("/quarantine", "/rows", "/verifications")
 
 ASKED = {"dag_id": "orders_held", "batch": HELD, "run_id": RUN, "name": "waybill.css"}
 QUERY = "?topic=shop&partition=0&offset=0"

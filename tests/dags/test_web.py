@@ -135,6 +135,7 @@ def test_nothing_describes_the_application():
         "/quarantine/{dag_id}",
         "/quarantine/{dag_id}/message",
         "/rows/{dag_id}",
+        "/verifications/{dag_id}",
         "/gate/{dag_id}/{batch}",
     ]
 

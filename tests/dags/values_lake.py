@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from tests.dags.showcase import HOSTILE, STEERING, Showcase
 from tests.lake_by_hand import catalog_in, commit
-from waybill.lake_columns import ARCHIVE, CHANGES
+from waybill.lake_columns import ARCHIVE, CHANGES, VERIFICATIONS
 from waybill.order import order_key
 
 TORN = b'{"database":"shop","table":"orders","type":"INSERT","data":[{"id":"1"'
@@ -44,7 +44,8 @@ def refuse_and_change(showcase: Showcase) -> None:
     """Add the migration `orders`.
 
     It has refused five messages in its first batch, one of which was taken later, and has changed
-    rows of a table that no merge has seen yet.
+    rows of a table that no merge has seen yet. It was verified twice; the second time three rows
+    differed.
     """
     showcase.file("orders")
     catalog = catalog_in(showcase.folder / "lake")
@@ -74,6 +75,46 @@ def refuse_and_change(showcase: Showcase) -> None:
         change("delete", 4, None, {"id": "2", "note": "b"}, 7, '{"id":"2"}'),
     ]
     commit(catalog, "orders_log.changes", CHANGES, rows, ("b-3", "convert", cursor, {}))
+    for number in (1, 2):
+        id_ = f"verify-{number}"
+        told = verification(id_, datetime(2026, 1, number, tzinfo=UTC), number == 2)
+        commit(catalog, "orders_log.verifications", VERIFICATIONS, told, (id_, "verify", {}, {}))
+
+
+def verification(id_: str, time: datetime, differs: bool) -> list[dict]:
+    """What a verification kept: nothing that differs, or three rows of one of two joined tables."""
+    figures = {
+        "table": "shop.parcels",
+        "method": "full",
+        "in_database": 12_345,
+        "in_lake": 12_344,
+        "differing": 3 if differs else 0,
+        "undecided": 1,
+        "batch": "b-3",
+        "position": "0/16B3748",
+        "read_at": "2026-01-02T03:04:05Z",
+        "complete_up_to": None,
+        "sentence": "1 row not decided",
+    }
+    shard = {**figures, "shard": "shop.parcels_1"}
+    of_shard = "shop.parcels of shop.parcels_1"
+    other = {**figures, "table": "shop.people", "differing": 0, "sentence": ""}
+    common = {"verification": id_, "time": time}
+    rows = [
+        {**common, "kind": "table", "table": table, "what": "full", "body": json.dumps(body)}
+        for table, body in ((of_shard, shard), ("shop.people", other))
+    ]
+    columns = {
+        "note": {"database": HOSTILE, "lake": None},
+        "x": {"database": "1.10", "lake": "1.1"},
+    }
+    for at, what in enumerate(["differs", "missing in the lake", "missing in the database"]):
+        key = {"id": "1" if at == 0 else HOSTILE if at == 1 else "7", "shard": "shop.parcels_1"}
+        body = {"key": key, "what": what, "columns": columns if at == 0 else {}}
+        row = {"kind": "difference", "table": of_shard, "key": str(at), "what": what}
+        if differs:
+            rows.append({**common, **row, "body": json.dumps(body)})
+    return rows
 
 
 def change(

@@ -53,6 +53,10 @@ class Addresses(NamedTuple):
         path = f"{self.base}{self.mount}/rows{self._below(dag_id)}"
         return f"{path}?{urlencode(asked)}" if asked else path
 
+    def verification(self, dag_id: str) -> str:
+        """What verifications of a migration found."""
+        return f"{self.base}{self.mount}/verifications{self._below(dag_id)}"
+
     def formats(self, source: str = "", target: str = "") -> str:
         """What is lost between two formats, or the choice of them."""
         asked = urlencode({"source": source, "target": target})

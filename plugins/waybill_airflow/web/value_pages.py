@@ -1,4 +1,4 @@
-"""The routes that show values: refused messages, and the changes of a row.
+"""The routes that show values: refused messages, the changes of a row, rows that differ.
 
 These are data of people's customers: who sees them needs the right to read the logs of the DAG's
 tasks, and each look is in Airflow's audit log.
@@ -34,6 +34,7 @@ from waybill_airflow.web.quarantine_view import message_view, quarantine_view
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
 from waybill_airflow.web.row_view import row_view
+from waybill_airflow.web.verification_view import verification_view
 
 SEES_VALUES = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
@@ -102,3 +103,22 @@ def add_value_pages(app: FastAPI, told: Told) -> None:
         except WaybillError as error:
             return told("The row cannot be read", [str(error)], status=503)
         return HTMLResponse(page("row", view=view), headers=WITH_A_FORM)
+
+    _add_verifications(app, told)
+
+
+def _add_verifications(app: FastAPI, told: Told) -> None:
+    @app.get(
+        "/verifications/{dag_id}",
+        dependencies=[SEES_VALUES, Depends(action_logging("waybill_verification"))],
+    )
+    def verification(dag_id: str = DAG_ID) -> HTMLResponse:
+        """What the newest verification of every table found."""
+        try:
+            spec = known_migration(dag_id)
+            if spec is None:
+                return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+            view = verification_view(spec)
+        except WaybillError as error:
+            return told("The verifications cannot be read", [str(error)], status=503)
+        return HTMLResponse(page("verification", view=view))

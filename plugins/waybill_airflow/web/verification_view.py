@@ -1,0 +1,166 @@
+"""What the page of a verification shows: what of the source database differs from the lake."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.verify.newest import NAME, last_results
+from waybill_airflow.web.lake_reading import read_lake
+
+if TYPE_CHECKING:
+    from waybill.lake.history import History
+    from waybill.spec.migration import Migration
+
+MOST = 100
+"""So many differences a page shows."""
+
+COLUMNS = 50
+"""So many columns of a difference a page shows."""
+
+FACTS = (
+    *("table", "method", "in_database", "in_lake", "differing", "undecided", "sentence"),
+    "read_at",
+)
+
+
+class TableView(NamedTuple):
+    """A table as it was verified last.
+
+    Attributes:
+        name: its name in the lake, with that of the source table where several become it.
+        table: its name in the lake.
+        method: what was compared.
+        in_database: rows that were read or counted there.
+        in_lake: rows of the lake.
+        differing: how many differ.
+        undecided: how many may be on their way.
+        sentence: what else is to be known.
+        read_at: when the database was read, ISO 8601.
+        position: of the database's log then; empty where it is not known.
+    """
+
+    name: str
+    table: str
+    method: str
+    in_database: int
+    in_lake: int
+    differing: int
+    undecided: int
+    sentence: str
+    read_at: str
+    position: str
+
+
+class DifferenceView(NamedTuple):
+    """A row that differs.
+
+    Attributes:
+        table: its table in the lake.
+        key: its key as a JSON object, for the page of the row.
+        what: how it differs.
+        columns: each column that differs, with the database's text and the lake's, `null` for null.
+        more: how many columns there are beside these.
+    """
+
+    table: str
+    key: str
+    what: str
+    columns: list[tuple[str, str, str]]
+    more: int
+
+
+class VerificationView(NamedTuple):
+    """The page.
+
+    Attributes:
+        name: of the migration.
+        is_asked: whether the migration names a database to compare with.
+        tables: those that were verified.
+        differences: the first of them.
+        more: how many others are kept.
+        command: verifies again.
+        state: all of it in a sentence.
+        is_bad: whether anything differs.
+    """
+
+    name: str
+    is_asked: bool
+    tables: list[TableView]
+    differences: list[DifferenceView]
+    more: int
+    command: str
+    state: str
+    is_bad: bool
+
+
+def verification_view(spec: Migration) -> VerificationView:
+    """The page of a migration's verifications.
+
+    Raises:
+        WaybillError: the lake cannot be read.
+    """
+    command = spec.command("verify", "FILE")
+    tables, found = read_lake(spec, _found, command)
+    differing = sum(table.differing for table in tables)
+    undecided = sum(table.undecided for table in tables)
+    return VerificationView(
+        spec.name,
+        spec.verify is not None,
+        tables,
+        [_difference(*one) for one in found[:MOST]],
+        max(0, len(found) - MOST),
+        command,
+        _state(tables, differing, undecided),
+        differing > 0,
+    )
+
+
+def _state(tables: list[TableView], differing: int, undecided: int) -> str:
+    if not tables:
+        return "No table was verified yet."
+    if differing:
+        wrong = [table.name for table in tables if table.differing]
+        return f"{differing:,} rows differ from the database, in {', '.join(wrong)}."
+    if undecided:
+        return f"Nothing differs; {undecided:,} rows are not decided, as they may be on their way."
+    return "Nothing differs from the database."
+
+
+def _found(lake: History) -> tuple[list[TableView], list[tuple[str, str, dict[str, Any]]]]:
+    """The newest figures of every table, and the differences that they count."""
+    results = last_results(lake)
+    tables = [_table(result) for result in results]
+    if not tables:
+        return [], []
+    ids = [result["verification"] for result in results]
+    names = set(zip(ids, (table.name for table in tables), strict=True))
+    of_lake = {table.name: table.table for table in tables}
+    wanted = {"kind": ["difference"], "verification": sorted(set(ids))}
+    columns = ("verification", "table", "what", "body")
+    rows = lake.scan(lake.log(NAME), columns, wanted)
+    found = [
+        (of_lake[row["table"]], row["what"], json.loads(row["body"]))
+        for row in rows
+        if (row["verification"], row["table"]) in names
+    ]
+    return tables, sorted(found, key=lambda one: (one[0], json.dumps(one[2]["key"])))
+
+
+def _table(result: dict[str, Any]) -> TableView:
+    shard = result.get("shard")
+    name = result["table"] if shard is None else f"{result['table']} of {shard}"
+    return TableView(name, position=result["position"] or "", **{f: result[f] for f in FACTS})
+
+
+def _difference(table: str, what: str, body: dict[str, Any]) -> DifferenceView:
+    columns = [
+        (name, _shown(sides["database"]), _shown(sides["lake"]))
+        for name, sides in body["columns"].items()
+    ]
+    key = json.dumps(body["key"], ensure_ascii=False)
+    return DifferenceView(table, key, what, columns[:COLUMNS], max(0, len(columns) - COLUMNS))
+
+
+def _shown(text: str | None) -> str:
+    return "null" if text is None else text
