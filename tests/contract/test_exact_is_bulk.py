@@ -126,7 +126,7 @@ class Read(NamedTuple):
 
     rows: pa.Table
     counts: tuple[int, int, int]
-    at_once: int
+    in_bulk: int
 
     def told(self) -> tuple[list[Any], dict[str, Any]]:
         """The changes, and the schemas."""
@@ -142,18 +142,18 @@ def read(name: str, stream: Stream, bulk: bool) -> Read:
     decoder: Any = envelope.decoder(stream.told, stream.rules)  # type: ignore[misc]
     joiner = PairJoiner() if envelope.pairs else None
     work = ChangeBatches(decoder if bulk else Exact(decoder), "batch", joiner)
-    made, at_once = [], 0
+    made, in_bulk = [], 0
     batches = _batches(stream.messages)
     if bulk:
         many = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
         made = [many.rows(batch) for batch in batches]
-        at_once = many.at_once
+        in_bulk = many.in_bulk
     else:
         made = [work.rows(work.changes(messages_of(batch))) for batch in batches]
     if joiner is not None:
         made.append(work.rows(joiner.rest()))
     joined = 0 if joiner is None else joiner.joined
-    return Read(pa.Table.from_batches(made), (work.messages, work.decoded, joined), at_once)
+    return Read(pa.Table.from_batches(made), (work.messages, work.decoded, joined), in_bulk)
 
 
 def _batches(messages: list[Message]) -> Iterator[pa.RecordBatch]:
@@ -184,14 +184,14 @@ def write(name: str, found: Read, folder: str, bulk: bool) -> tuple[list[Any], i
     for batch in accepted.combine_chunks().to_batches(max_chunksize=BLOCK):
         written = many.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
         made += written.to_pylist()
-    return made, many.at_once
+    return made, many.in_bulk
 
 
 def write_both_ways(name: str, found: Read, folder: str) -> int:
     expected, _ = write(name, found, folder, bulk=False)
-    made, at_once = write(name, found, folder, bulk=True)
+    made, in_bulk = write(name, found, folder, bulk=True)
     same(expected, made)
-    return at_once
+    return in_bulk
 
 
 def same(expected: list[Any], found: list[Any]) -> None:
@@ -250,7 +250,7 @@ def test_reading(name):
     found = {}
     for kind, streams in STREAMS.items():
         with tempfile.TemporaryDirectory() as folder:
-            found[kind] = sum(read_both_ways(name, one).at_once for one in streams(name, folder))
+            found[kind] = sum(read_both_ways(name, one).in_bulk for one in streams(name, folder))
     counted(found, READ, name, "read")
 
 
