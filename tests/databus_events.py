@@ -264,7 +264,7 @@ def decoded(
     settings = DatabusReadSettings(**({"schemas": SCHEMAS} | told))
     envelope = registry.get(name)
     made = []
-    at_once = 0
+    in_bulk = 0
     for bulk in (False, True):
         decoder = envelope.decoder(settings, rules)  # type: ignore[misc]
         work = ChangeBatches(decoder, "batch")
@@ -277,17 +277,17 @@ def decoded(
         changes = [row for row in rows if row["outcome"] != "schema"]
         schemas = {row["schema_id"]: row["extra"] for row in rows if row["outcome"] == "schema"}
         made.append((changes, schemas, work.messages, work.decoded))
-        at_once = many.at_once
-    return *made, at_once
+        in_bulk = many.in_bulk
+    return *made, in_bulk
 
 
 def agree(values: list[bytes | None], **told: Any) -> int:
     messages = [message_of(value, offset) for offset, value in enumerate(values)]
-    expected, found, at_once = decoded(messages, **told)
+    expected, found, in_bulk = decoded(messages, **told)
     for one, other in zip(expected[0], found[0], strict=True):
         assert one == other
     assert found == expected
-    return int(at_once)
+    return int(in_bulk)
 
 
 def harmed(dice: random.Random, value: bytes) -> bytes | None:

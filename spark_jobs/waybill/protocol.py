@@ -87,7 +87,7 @@ class Settings(BaseModel):
         return self.model_copy(update=update)
 
     @property
-    def at_once(self) -> bool:
+    def in_bulk(self) -> bool:
         """Whether many messages can be read at once with these settings."""
         return True
 

@@ -399,7 +399,7 @@ class Read(NamedTuple):
 
 
 def read(
-    envelope: Envelope, streams: Streams, batches: list[pa.RecordBatch], at_once: bool
+    envelope: Envelope, streams: Streams, batches: list[pa.RecordBatch], in_bulk: bool
 ) -> tuple[list[list[Read]], int]:
     """What becomes of the messages of batches, and how many were read at once."""
     assert envelope.decoder is not None
@@ -407,7 +407,7 @@ def read(
     joiner = PairJoiner() if envelope.pairs else None
     work = ChangeBatches(decoder, "batch", joiner)
     bulk = None
-    if at_once:
+    if in_bulk:
         assert envelope.bulk_reader is not None
         bulk = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)
     schemas: dict[str, TableSchema] = {}
@@ -420,7 +420,7 @@ def read(
                 schemas[row["schema_id"]] = TableSchema.from_json(row["extra"])
         told = [row for row in rows if row["outcome"] in ("ok", "refused")]
         found.append([_read(row, schemas) for row in told])
-    return found, 0 if bulk is None else bulk.at_once
+    return found, 0 if bulk is None else bulk.in_bulk
 
 
 def _read(row: dict[str, Any], schemas: dict[str, TableSchema]) -> Read:

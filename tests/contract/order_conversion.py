@@ -58,7 +58,7 @@ def converted(
     return found, made
 
 
-def at_once(source: Source, target: str) -> bool:
+def in_bulk(source: Source, target: str) -> bool:
     """Whether many messages can be converted at once."""
     reads, writes = registry.get(source.envelope), registry.get(target)
     return reads.bulk_reader is not None and writes.bulk_writer is not None
@@ -83,4 +83,4 @@ def converted_at_once(
         bounds = begins[:many], ends[:many]
         block = Block(arena, *bounds, *places, times, part.__getitem__, keys)
         found += [v for v in bulk.convert(block).arrays()[1].to_pylist() if v is not None]
-    return found, bulk.at_once, converter.account.made_ids.counts()
+    return found, bulk.in_bulk, converter.account.made_ids.counts()

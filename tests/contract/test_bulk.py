@@ -109,7 +109,7 @@ def one_by_one(outcome: Outcome, lines: list[bytes]) -> dict[str, Any]:
     return outcome.finish()
 
 
-def at_once(outcome: Outcome, lines: list[bytes], blocks: int = 8) -> dict[str, Any]:
+def in_bulk(outcome: Outcome, lines: list[bytes], blocks: int = 8) -> dict[str, Any]:
     size = max(len(lines) // blocks, 1)
     for first in range(0, len(lines), size):
         text = b"\n".join(lines[first : first + size])
@@ -135,13 +135,13 @@ def agree(
     """Hold both ways against each other; returns how many messages were written at once."""
     expected = one_by_one(Outcome(source, target, rules, told, written), lines)
     outcome = Outcome(source, target, rules, told, written)
-    found = at_once(outcome, lines)
+    found = in_bulk(outcome, lines)
     for place, (one, other) in enumerate(
         itertools.zip_longest(expected["values"], found["values"])
     ):
         assert one == other, f"message {place} written"
     assert found == expected
-    return outcome.bulk.at_once
+    return outcome.bulk.in_bulk
 
 
 KINDS = {
@@ -417,9 +417,9 @@ def decoded(source: str, batches: list[pa.RecordBatch], rules: TableRules, bulk:
     decoder = envelope.decoder(told_settings(source), rules)  # type: ignore[misc]
     joiner = PairJoiner() if envelope.pairs else None
     work = ChangeBatches(decoder, "batch", joiner)
-    at_once = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
+    in_bulk = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
     made = [
-        at_once.rows(batch) if bulk else work.rows(work.changes(messages_of(batch)))
+        in_bulk.rows(batch) if bulk else work.rows(work.changes(messages_of(batch)))
         for batch in batches
     ]
     if joiner is not None:
@@ -428,7 +428,7 @@ def decoded(source: str, batches: list[pa.RecordBatch], rules: TableRules, bulk:
     changes = [row for row in rows if row["outcome"] != "schema"]
     schemas = {row["schema_id"]: row["extra"] for row in rows if row["outcome"] == "schema"}
     joined = 0 if joiner is None else joiner.joined
-    return changes, schemas, (work.messages, work.decoded, joined), at_once.at_once
+    return changes, schemas, (work.messages, work.decoded, joined), in_bulk.in_bulk
 
 
 @pytest.mark.parametrize("source", READ)
@@ -451,10 +451,10 @@ def encoded(target: str, batches: list[pa.RecordBatch], schemas: Any, bulk: bool
     envelope = registry.get(target)
     encoder = envelope.encoder(write_settings(envelope))  # type: ignore[misc]
     work = MessageBatches(encoder, "label", "batch", schemas)
-    at_once = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
+    in_bulk = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
     rows: list[Any] = []
     for batch in batches:
-        made = at_once.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
+        made = in_bulk.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
         rows += made.to_pylist()
     return rows
 

@@ -295,7 +295,7 @@ def agree(
     for place, (was, now) in enumerate(zip(expected["made"], found["made"], strict=False)):
         assert was == now, f"message {place} written"
     assert found == expected
-    return other.bulk.at_once
+    return other.bulk.in_bulk
 
 
 @pairs
@@ -366,9 +366,9 @@ def decoded(
     envelope = registry.get(source.name)
     decoder = envelope.decoder(told, rules)  # type: ignore[misc]
     work = ChangeBatches(decoder, "batch")
-    at_once = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
+    in_bulk = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
     made = [
-        at_once.rows(batch) if bulk else work.rows(work.changes(messages_of(batch)))
+        in_bulk.rows(batch) if bulk else work.rows(work.changes(messages_of(batch)))
         for batch in batches
     ]
     rows = [row for batch in made for row in batch.to_pylist()]
@@ -399,10 +399,10 @@ def encoded(
     envelope = registry.get(target.name)
     encoder = envelope.encoder(target.written(folder))  # type: ignore[misc]
     work = MessageBatches(encoder, "label", "batch", schemas)
-    at_once = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
+    in_bulk = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
     rows: list[Any] = []
     for batch in batches:
-        made = at_once.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
+        made = in_bulk.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
         rows += made.to_pylist()
     return rows
 

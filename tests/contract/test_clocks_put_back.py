@@ -122,7 +122,7 @@ def test_where_a_setting_names_the_zone_the_first_is_taken(source):
     values = [read(name, told, line).after.f1 for line in lines]
     expected = ["2020-10-25T00:30:00Z", "2020-10-24T23:30:00Z", "2020-10-25T02:30:00Z"]
     assert values == expected * 50
-    if told.at_once:
+    if told.in_bulk:
         agree(name, "debezium-json", lines, DECLARED, told)
 
 
@@ -138,7 +138,7 @@ def test_a_wall_clock_that_was_never_shown_is_no_instant(source):
     assert check is not None
     with pytest.raises(Refusal, match="wall clock"):
         check(read(name, told, lines[0]))
-    if told.at_once:
+    if told.in_bulk:
         agree(name, "debezium-json", lines, DECLARED, told)
 
 

@@ -70,7 +70,7 @@ def look(envelope: Envelope, streams: Streams, expect: str | None) -> Counter[st
         if not table.messages:
             continue
         whole = archive(table.messages)
-        ((*outcomes,),), _ = read(envelope, streams, [whole], at_once=False)
+        ((*outcomes,),), _ = read(envelope, streams, [whole], in_bulk=False)
         assert len(outcomes) == len(table.messages)
         taken = []
         for place, (value, found) in enumerate(zip(table.values, outcomes, strict=True)):
@@ -93,10 +93,10 @@ def look(envelope: Envelope, streams: Streams, expect: str | None) -> Counter[st
             usual = [table.messages[place] for place in taken * 3]
             batches = [archive(usual)] if usual else []
             batches.append(archive([*usual[:20], *table.messages * 2]))
-            slowly, _ = read(envelope, streams, batches, at_once=False)
-            quickly, at_once = read(envelope, streams, batches, at_once=True)
+            slowly, _ = read(envelope, streams, batches, in_bulk=False)
+            quickly, in_bulk = read(envelope, streams, batches, in_bulk=True)
             assert quickly == slowly
-            counts["at once"] += at_once
+            counts["at once"] += in_bulk
     return counts
 
 

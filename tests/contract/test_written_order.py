@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
-from tests.contract.order_conversion import at_once, converted, converted_at_once
+from tests.contract.order_conversion import converted, converted_at_once, in_bulk
 from tests.contract.order_readers import READERS, table_of
 from tests.contract.order_sources import (
     SOURCES,
@@ -126,7 +126,7 @@ def messages_of_all(source, history):
     return messages(messages_of(source, history))
 
 
-AT_ONCE = [(s, t) for s, t in PAIRS if at_once(SOURCES[s], t)]
+AT_ONCE = [(s, t) for s, t in PAIRS if in_bulk(SOURCES[s], t)]
 ALONE = ("databus-json", "databus-binary", "debezium-sqlserver", "debezium-oracle", "dms-s3")
 """Sources some of whose messages are converted one by one: positions of more than three parts, and
 digits beyond 64 bits."""

@@ -1,4 +1,4 @@
-"""Decodes archive batches: most messages at once, the others one by one, in their order."""
+"""Decodes archive batches: most messages in bulk, the others one by one, in their order."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class BulkChangeBatches:
         self._work = work
         self._forms = Forms(work.decoder, reader, fewest)
         self._lead = self._forms.lead
-        self.at_once = 0
-        """Changes that were read at once so far."""
+        self.in_bulk = 0
+        """Changes that were read in bulk so far."""
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of `changes` of the messages of a batch, in their order."""
@@ -80,7 +80,7 @@ class BulkChangeBatches:
             places.append(np.array(numbers, np.int64))
         if whole:
             table, place = changes_of(whole, batch, work.batch_id)
-            self.at_once += len(place)
+            self.in_bulk += len(place)
             parts.append(table)
             places.append(place)
         if not parts:

@@ -1,4 +1,4 @@
-"""Encodes rows of `changes`: most of them at once, the others one by one, in their order."""
+"""Encodes rows of `changes`: most of them in bulk, the others one by one, in their order."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class BulkMessageBatches:
         self._work, self._writer = work, writer
         self._stored = StoredChanges(work.schemas, writer, fewest)
         self._templates = Templates(work.encoder, writer, fewest)
-        self.at_once = 0
-        """Changes that were written at once so far."""
+        self.in_bulk = 0
+        """Changes that were written in bulk so far."""
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of `outbox` of the changes of a batch, in their order."""
@@ -54,7 +54,7 @@ class BulkMessageBatches:
         tables, places = [], []
         texts: dict[str, list[Filled | Nothing | Given]] = {name: [] for name in _TEXTS}
         for written in made:
-            self.at_once += len(written.rows)
+            self.in_bulk += len(written.rows)
             texts["key"] += written.keys
             texts["value"] += written.values
             for message in range(len(written.values)):

@@ -109,7 +109,7 @@ def _pairs(halves: list[Rows], contested: set[int]) -> tuple[Places, Places]:
 
 
 def _contested(block: Block, read: Places) -> set[int] | None:
-    """Every number in the messages that were not read at once: any may be the id of a half.
+    """Every number in the messages that were not read in bulk: any may be the id of a half.
 
     None where a message may hide one.
     """

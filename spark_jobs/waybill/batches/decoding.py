@@ -51,9 +51,9 @@ class ChangeBatches(ChangeRows):
             if bulk is None:
                 yield self.rows(self.changes(messages_of(batch)))
             else:
-                at_once = bulk.at_once
+                in_bulk = bulk.in_bulk
                 rows = bulk.rows(batch)
-                self._threshold.paid(batch.num_rows, bulk.at_once - at_once)
+                self._threshold.paid(batch.num_rows, bulk.in_bulk - in_bulk)
                 yield rows
         if self.joiner is not None:
             rest = self.joiner.rest()

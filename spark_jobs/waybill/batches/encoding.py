@@ -53,10 +53,10 @@ class MessageBatches(MessageRows):
                 rows, _ = self.tuples(batch)
                 yield self.batch_of(rows)
             else:
-                at_once = bulk.at_once
-                rows_at_once = bulk.rows(batch)
-                self._threshold.paid(batch.num_rows, bulk.at_once - at_once)
-                yield rows_at_once
+                in_bulk = bulk.in_bulk
+                made = bulk.rows(batch)
+                self._threshold.paid(batch.num_rows, bulk.in_bulk - in_bulk)
+                yield made
 
     def _by_bulk(self, writer: Callable[[Any], BulkWriter]) -> BulkMessageBatches:
         from waybill.batches.bulk_encoding import BulkMessageBatches

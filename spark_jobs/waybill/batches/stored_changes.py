@@ -1,4 +1,4 @@
-"""Rows of `changes` as changes that are written at once."""
+"""Rows of `changes` as changes that are written in bulk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_CODES = 2**62
 _PARTS = 4
-"""Parts of a sequence id that are read at once."""
+"""Parts of a sequence id that are read in bulk."""
 _fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 

@@ -1,4 +1,4 @@
-"""Changes that were read at once, as rows of `changes`."""
+"""Changes that were read in bulk, as rows of `changes`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Texts(NamedTuple):
 
     Attributes:
         starts: where each starts.
-        lengths: how many bytes it has; `NULL_SIZE` for null, `BAD` where it cannot be had at once.
+        lengths: how many bytes it has; `NULL_SIZE` for null, `BAD` where it cannot be had in bulk.
     """
 
     starts: Places
@@ -87,7 +87,7 @@ class Arena:
         return Texts(np.full(rows, start, np.int64), np.full(rows, size, np.int64))
 
     def each(self, texts: Texts, make: Callable[[bytes], bytes | None]) -> Texts:
-        """What `make` gives for each value; None cannot be had at once. Nulls stay."""
+        """What `make` gives for each value; None cannot be had in bulk. Nulls stay."""
         starts, lengths = np.zeros_like(texts.starts), texts.lengths.copy()
         known: dict[bytes, tuple[int, int]] = {}
         for row in np.flatnonzero(texts.lengths >= 0).tolist():

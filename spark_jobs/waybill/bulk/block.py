@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Messages:
-    """Messages whose changes are read or written at once.
+    """Messages whose changes are read or written in bulk.
 
     Args:
         arena: what their values are in.

@@ -85,8 +85,8 @@ class FieldMap:
             the schema, and with it the images.
         check: tells which rows need a closer look after all.
         aside: values that are not used, as far as they need no closer look.
-        told_key: values that tell the key of the row beside it, one for each column, or one of all
-            with a separator between them; rows where they do not need a closer look.
+        stated_key: values that tell the key of the row beside it, one for each column, or one of
+            all with a separator between them; rows where they do not need a closer look.
         message_key: values of the message key that tell values of the row; rows where they do not
             need a closer look.
         free: values that decide nothing, with the kinds that they may have, as bits.
@@ -113,7 +113,7 @@ class FieldMap:
     ready: Callable[[], bool] | None = None
     check: Callable[[Rows], Mask] | None = None
     aside: tuple[ColumnSlot, ...] = ()
-    told_key: tuple[int, ...] = ()
+    stated_key: tuple[int, ...] = ()
     message_key: tuple[KeySlot, ...] = ()
     free: dict[int, int] = field(default_factory=dict)
     rank: int = 1
@@ -167,7 +167,7 @@ class Sample:
             names: their names.
 
         Returns:
-            None if a column that is there cannot be read at once.
+            None if a column that is there cannot be read in bulk.
         """
         found: list[ColumnSlot | None] = []
         for name, take in zip(names, takes, strict=True):
@@ -186,7 +186,7 @@ class BulkReader(ABC):
 
     Attributes:
         reads_keys: whether the form of a message's key decides what the message means.
-        keys_alone: whether messages without a value are read at once, by their keys.
+        keys_alone: whether messages without a value are read in bulk, by their keys.
         scanner: finds the values of messages.
         key_scanner: finds those of message keys.
     """
@@ -208,7 +208,7 @@ class BulkReader(ABC):
     def learner(self) -> Decoder | None:
         """A decoder to learn from, where one remembers messages and reads later ones by them.
 
-        Then a block is read at once only if none of its messages tells the decoder anything: what
+        Then a block is read in bulk only if none of its messages tells the decoder anything: what
         it makes of a message may depend on others before. None where nothing that is remembered
         changes what a message means.
         """
@@ -231,7 +231,7 @@ class BulkReader(ABC):
         """
         return None
 
-    def alike(self, one: TableSchema, other: TableSchema) -> bool:
+    def reads_the_same(self, one: TableSchema, other: TableSchema) -> bool:
         """Whether messages of two tables are read alike that differ in their names only."""
         return True
 
@@ -245,7 +245,7 @@ class BulkReader(ABC):
         """A block of messages is about to be read."""
 
     def tell(self, message: Message) -> None:  # noqa: B027 - most decoders need not know
-        """A form was learnt of a message, and its block is read at once.
+        """A form was learnt of a message, and its block is read in bulk.
 
         A decoder that reads later messages on their own by those before them has to see it.
         """

@@ -44,7 +44,7 @@ class Form(Skeleton):
         used = {how_of(value)[0] for value in self._used()}
         super().__init__(sample.place, allowed, used | set(reading.free))
         self.plan()
-        self.alike = 0
+        self.group = 0
         """The same number for forms whose messages are read together."""
         self.key: Skeleton | None = None
         """The form of the message keys, where that decides anything."""
@@ -80,7 +80,7 @@ class Form(Skeleton):
             if used is not None:
                 yield used
         yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
-        yield from reading.told_key
+        yield from reading.stated_key
 
     def shape(self) -> tuple[object, ...]:
         """What is the same for forms whose messages are read together."""
@@ -93,7 +93,7 @@ class Form(Skeleton):
             None if reading.sequence is None else len(reading.sequence),
             (reading.source_time is None, reading.transaction is None),
             (reading.family, *self._fields()),
-            (reading.carry, reading.check, len(reading.told_key), reading.message_key),
+            (reading.carry, reading.check, len(reading.stated_key), reading.message_key),
             (reading.rank, reading.full_row, reading.half),
             self.hows,
         )
@@ -152,8 +152,8 @@ class Form(Skeleton):
         )
         if reading.check is not None:
             bad |= reading.check(rows)
-        if reading.told_key:
-            bad |= other_keys(rows, [next(values) for _ in reading.told_key])
+        if reading.stated_key:
+            bad |= other_keys(rows, [next(values) for _ in reading.stated_key])
         if reading.message_key and block.keys is not None:
             bad |= other_message_keys(rows, block.keys, reading.message_key)
         misplaced = misplaced_times(rows)

@@ -1,4 +1,4 @@
-"""Reads messages of known forms at once.
+"""Reads messages of known forms in bulk.
 
 A form is everything of a message but the values that an envelope says may differ. It is learnt
 from one message, which the envelope's decoder reads too, the exact way alone (`exactly`); it is
@@ -89,7 +89,7 @@ class Forms:
         """So many messages are best read apart at first: blocks with new forms are not."""
         self._fewest = 1 if self._remembers else fewest
         self._group = fewest
-        """So many messages of a form are read at once in less time than one by one."""
+        """So many messages of a form are read in bulk in less time than one by one."""
         self._price = 0 if fewest == 1 else PRICE
         self._unknown: Bounded[_Look, int] = Bounded()
         """How many messages had no known form, less what forms were learnt for."""
@@ -106,7 +106,7 @@ class Forms:
         """Numbers of the messages of the block of which forms were learnt."""
 
     def read(self, block: Block) -> tuple[list[Rows], Places]:
-        """The changes of messages that are read at once, and the numbers of all other messages."""
+        """The changes of messages that are read in bulk, and the numbers of all other messages."""
         self._learnt.clear()
         self._reader.begin()
         read, slow = self._read(block)
@@ -169,10 +169,10 @@ class Forms:
         forms, order, ends = kernels.grouped(texts.forms, counts)
         start = 0
         for form, end in zip(forms.tolist(), ends.tolist(), strict=True):
-            self._alike(block, texts, (texts is block, form), order[start:end], found, slow)
+            self._of_one_look(block, texts, (texts is block, form), order[start:end], found, slow)
             start = end
 
-    def _alike(
+    def _of_one_look(
         self,
         block: Block,
         texts: Scanned,
@@ -258,7 +258,7 @@ class Forms:
         elif count:
             if form.schema is not form.reading.schema:
                 form.plan()
-                form.alike = self._shapes.of(form.shape())
+                form.group = self._shapes.of(form.shape())
             found.append(
                 _Recognized(form, texts, rest[fits], None if tables is None else tables[fits])
             )
@@ -280,7 +280,7 @@ class Forms:
             (form.allowed, form.told), form.tables = same, None
             return False
         tables.add({form.names: self._schemas.number(form.reading.schema)})
-        form.alike = self._shapes.of(form.shape())
+        form.group = self._shapes.of(form.shape())
         self._candidates.changed()
         return True
 
@@ -373,7 +373,7 @@ class Forms:
     def _is_one_of(self, tables: NamedTables, form: Form, schema: TableSchema) -> bool:
         if schema.unnamed is not tables.structure:
             return False
-        return self._reader.alike(form.schema, schema)
+        return self._reader.reads_the_same(form.schema, schema)
 
     def _exact(self, message: Message) -> Change | None:
         """The one change of a message of a row that is whole; None if it is any other."""
@@ -389,7 +389,7 @@ class Forms:
         """The changes of messages of known forms, and those messages that need a closer look."""
         groups: dict[object, list[_Recognized]] = {}
         for one in found:
-            groups.setdefault((one.texts is block, one.form.alike), []).append(one)
+            groups.setdefault((one.texts is block, one.form.group), []).append(one)
         alike = [
             Group(
                 group[0].form.hows, [Asked(one.form.slots, one.texts, one.places) for one in group]
@@ -425,7 +425,7 @@ class Forms:
         if change is None or reading is None:
             return None
         form = Form(sample, reading)
-        form.alike = self._shapes.of(form.shape())
+        form.group = self._shapes.of(form.shape())
         key = sample.key
         if key is not None:
             allowed = [1 << kind for kind in key.kinds]

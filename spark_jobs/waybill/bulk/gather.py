@@ -1,4 +1,4 @@
-"""The values of messages of several forms, all that are read the same way converted at once.
+"""The values of messages of several forms, all that are read the same way converted in bulk.
 
 A block may have dozens of forms with a few hundred messages each: calling what converts for each
 column of each of them would take longer than the converting.

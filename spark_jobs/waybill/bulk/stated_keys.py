@@ -1,4 +1,4 @@
-"""Keys that messages tell beside their rows, for many rows at once."""
+"""Keys that messages tell beside their rows, for rows in bulk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes many changes of one table and one operation at once.
+"""Writes changes of one table and one operation in bulk.
 
 What stands around the values is learnt from what the envelope's encoder writes for one change. One
 change of each block is written by the encoder again, and has to be the same.

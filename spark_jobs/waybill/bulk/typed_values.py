@@ -1,4 +1,4 @@
-"""The same look at times as `waybill.row_times.typed` has, for many rows at once."""
+"""The same look at times as `waybill.row_times.typed` has, for rows in bulk."""
 
 from __future__ import annotations
 

@@ -23,4 +23,4 @@ DEEPEST = 60
 NULL_SIZE = -1
 """The length of a null."""
 BAD = -2
-"""The length of a value that cannot be had at once."""
+"""The length of a value that cannot be had in bulk."""

@@ -144,7 +144,7 @@ def sequences(quoted: bool) -> Get:
 def made_ids(rows: Rows, first: int, quoted: bool) -> Value:
     """Ids made from the positions, as `order.position_number` makes them of one.
 
-    They cannot be had at once where one of them does not fit 64 bits.
+    They cannot be had in bulk where one of them does not fit 64 bits.
 
     Args:
         rows: changes that are alone in their messages.

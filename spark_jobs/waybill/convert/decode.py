@@ -139,7 +139,7 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            reader = reading.envelope.bulk_reader if reading.settings.at_once else None
+            reader = reading.envelope.bulk_reader if reading.settings.in_bulk else None
             work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
             mapping = None
             if reading.mapping:

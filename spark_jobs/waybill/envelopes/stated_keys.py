@@ -34,7 +34,7 @@ def _is_compared(kind: LogicalType) -> bool:
     return whole or kind.kind in _TEXTS
 
 
-def check_told_key(
+def check_stated_key(
     schema: TableSchema, images: Sequence[Any], stated: list[str], where: str
 ) -> None:
     """See that a key told beside a row is that of the row.

@@ -45,8 +45,8 @@ class UnnamedTableSettings(Settings):
     table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
 
     @property
-    def at_once(self) -> bool:
-        """See `Settings.at_once`."""
+    def in_bulk(self) -> bool:
+        """See `Settings.in_bulk`."""
         return self.table is None
 
 

@@ -104,7 +104,7 @@ class BulkConverter:
         self._by_table = not writer.names_tables
         self.lead = self._forms.lead
         """So many messages of the first block are best converted apart."""
-        self.at_once = 0
+        self.in_bulk = 0
         """Changes that were written at once so far."""
         # Held until the next block, so that no identity is given twice.
         self._alive: list[Message] = []
@@ -150,7 +150,7 @@ class BulkConverter:
     def _count(self, written: Written, block: Block) -> None:
         """Count changes that were written at once, and what the encoder told of them."""
         account = self._converter.account
-        self.at_once += len(written.rows)
+        self.in_bulk += len(written.rows)
         if len(written.values) > 1:
             more = (len(written.values) - 1) * len(written.rows)
             account.extra["further messages of a change"] += more

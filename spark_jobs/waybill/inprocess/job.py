@@ -103,7 +103,7 @@ class ConvertJob:
         if self.mappings or source.bulk_reader is None or target.bulk_writer is None:
             return False
         checked = checked_settings(source.decode_settings, self.decode_settings, source, "from")
-        return checked.at_once
+        return checked.in_bulk
 
     @property
     def lines_by_bulk(self) -> bool:

@@ -55,9 +55,9 @@ class LineBlocks:
         if bulk is None:
             return self._one_by_one(block, first)
         account = self._converter.account
-        messages, at_once = account.messages, bulk.at_once
-        made = self._at_once(bulk, block, first)
-        self._threshold.paid(account.messages - messages, bulk.at_once - at_once)
+        messages, in_bulk = account.messages, bulk.in_bulk
+        made = self._in_bulk(bulk, block, first)
+        self._threshold.paid(account.messages - messages, bulk.in_bulk - in_bulk)
         return made
 
     def _one_by_one(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:
@@ -69,7 +69,7 @@ class LineBlocks:
         converter.convert(messages, out, origins)
         return pieces_of(out, origins, converter)
 
-    def _at_once(
+    def _in_bulk(
         self, bulk: BulkConverter, block: bytes, first: int
     ) -> tuple[list[Text], list[Change]]:
         lead = len(block) if self._begun else _length(block, bulk.lead)

@@ -111,7 +111,7 @@ class Reader:
         """What reads many messages at once, made of a decoder; None where each is read alone."""
         envelope = registry.get(self.envelope)
         read_settings = envelope.decode_settings.model_validate(self.settings)
-        return envelope.bulk_reader if read_settings.at_once else None
+        return envelope.bulk_reader if read_settings.in_bulk else None
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How columns of JSON rows with typed values are read and written at once.
+"""How columns of JSON rows with typed values are read and written in bulk.
 
 This is `json_columns` for many values. What the column form of a `Notation` does not do is left,
 value by value, to its functions.

@@ -264,7 +264,7 @@ def _unquoted(read: Convert) -> Convert:
 
     def unquote(literal: str) -> str:
         if not literal:
-            # Many values at once come without their quotes.
+            # Values in bulk come without their quotes.
             raise Refusal("value", "a number was expected and the value is an empty text")
         if literal[0] == '"' and is_json_number(literal[1:-1]) is not None:
             literal = literal[1:-1]

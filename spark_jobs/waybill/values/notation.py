@@ -1,6 +1,6 @@
 """The notation of a column's values: one object for a single value and for a whole column.
 
-It is chosen once, from the column's type. What compiled code makes of a column at once is named
+It is chosen once, from the column's type. What compiled code makes of a column in bulk is named
 here and loaded when a column is converted, so that whoever reads single values loads none of it.
 """
 

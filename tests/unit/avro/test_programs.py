@@ -508,14 +508,14 @@ def test_out_of_range_has_none():
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "at_once"),
+    ("source", "target", "in_bulk"),
     [
         ("debezium-json", "canal", True),
         ("debezium-json", "ibmcdc-avro", False),
         ("debezium-avro", "debezium-json", False),
     ],
 )
-def test_messages_that_may_hold_line_feeds_are_no_lines(source, target, at_once):
+def test_messages_that_may_hold_line_feeds_are_no_lines(source, target, in_bulk):
     job = ConvertJob(source, target, "-", "-")
     assert job.by_bulk
-    assert job.lines_by_bulk == at_once
+    assert job.lines_by_bulk == in_bulk

@@ -21,12 +21,12 @@ def _nothing_said(monkeypatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
 
 
-def _pauses(threshold: BulkThreshold[str], at_once: int, times: int) -> list[int]:
+def _pauses(threshold: BulkThreshold[str], in_bulk: int, times: int) -> list[int]:
     """How many blocks go one by one after each of some that are converted in bulk."""
     found = []
     for _ in range(times):
         assert threshold.of(1) == "bulk"
-        threshold.paid(100, at_once)
+        threshold.paid(100, in_bulk)
         pause = 0
         while pause <= LONGEST_PAUSE and threshold._rest:
             assert threshold.of(1) is None
@@ -64,13 +64,13 @@ def test_pauses_change_nothing_that_is_written(tmp_path: Path, monkeypatch) -> N
     source.write_text("\n".join(told) + "\n")
     monkeypatch.setattr(run, "line_blocks", partial(line_blocks, size=3000))
     used: list[bool] = []
-    at_once = LineBlocks._at_once
+    in_bulk = LineBlocks._in_bulk
 
     def counted(self, bulk, block, first):
         used.append(True)
-        return at_once(self, bulk, block, first)
+        return in_bulk(self, bulk, block, first)
 
-    monkeypatch.setattr(LineBlocks, "_at_once", counted)
+    monkeypatch.setattr(LineBlocks, "_in_bulk", counted)
     made = {}
     monkeypatch.setattr(bulk_threshold, "KNOWN_SIZE", 0)
     for way in ("paused", "off"):

@@ -71,13 +71,13 @@ class Topic:
         ]
         block, _ = lines_block(b"\n".join(lines), "t", self.first, BLANKS)
         self.first += size
-        before = self.bulk.at_once
+        before = self.bulk.in_bulk
         found = self.bulk.convert(block).arrays()[1].to_pylist()
         expected: list[Any] = []
         self.exact.convert([block.message(i) for i in range(size)], expected, [])
         assert found == [one.value for one in expected]
         assert not self.refused
-        return self.bulk.at_once - before
+        return self.bulk.in_bulk - before
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def either_way(request, monkeypatch):
         def of(self, size):
             return self.made
 
-        def paid(self, messages, at_once):
+        def paid(self, messages, in_bulk):
             pass
 
     def bulk(job, converter):

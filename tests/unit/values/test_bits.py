@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.probes import change
 from tests.contract.probes import table as table_of
-from tests.contract.test_bulk import Outcome, agree, at_once
+from tests.contract.test_bulk import Outcome, agree, in_bulk
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.tables import TableRule, TableRules
@@ -63,7 +63,7 @@ def test_bit_strings_are_read_alike_one_by_one_and_at_once(source):
     if source == "dms-s3":
         settings = registry.get(source).decode_settings(table="shop.t")
     assert agree(source, "maxwell", lines, RULES, settings) >= 90
-    refused = at_once(Outcome(source, "maxwell", RULES, settings), lines)["refused"]
+    refused = in_bulk(Outcome(source, "maxwell", RULES, settings), lines)["refused"]
     assert len(refused) == 70
 
 

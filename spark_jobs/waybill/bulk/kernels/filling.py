@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kernels.single_values import alike
+from waybill.bulk.kernels.single_values import same_bytes
 from waybill.bulk.raw_memory import ahead, copy, put_word, word
 from waybill.bulk.value_kinds import BAD
 
@@ -134,7 +134,7 @@ def same_texts(arena, starts, lengths, other_starts, other_lengths, same):
         same[i] = size == other_lengths[i] and (
             size <= 0
             or starts[i] == other_starts[i]
-            or alike(arena, starts[i], arena, other_starts[i], size)
+            or same_bytes(arena, starts[i], arena, other_starts[i], size)
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kernels.single_values import alike, value_at
+from waybill.bulk.kernels.single_values import same_bytes, value_at
 from waybill.bulk.value_kinds import ESCAPED
 
 
@@ -80,7 +80,7 @@ def scan_known(  # noqa: C901
             while found < count:
                 at = cuts[form, found]
                 size = cuts[form, found + 1] - at
-                if end - p <= size or not alike(data, p, text, at, size):
+                if end - p <= size or not same_bytes(data, p, text, at, size):
                     break
                 p += size
                 kind, stop, after = value_at(data, p, end)
@@ -96,7 +96,7 @@ def scan_known(  # noqa: C901
                 continue
             at = cuts[form, count]
             size = cuts[form, count + 1] - at
-            if end - p == size and alike(data, p, text, at, size):
+            if end - p == size and same_bytes(data, p, text, at, size):
                 known[i] = form
                 last = form
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kernels.single_values import alike
+from waybill.bulk.kernels.single_values import same_bytes
 
 
 @compiled
@@ -42,7 +42,9 @@ def find_names(data, starts, stops, rows, slots, text, cuts, table, found):
                 start = np.int64(starts[i, slots[s]])
                 size = np.int64(stops[i, slots[s]]) - start
                 first = cuts[number, s]
-                if cuts[number, s + 1] - first != size or not alike(data, start, text, first, size):
+                if cuts[number, s + 1] - first != size or not same_bytes(
+                    data, start, text, first, size
+                ):
                     good = False
                     break
             if good:

@@ -1,4 +1,4 @@
-"""Finding the values of JSON messages, and messages that are alike."""
+"""Finding the values of JSON messages, and messages of one form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kernels.single_values import alike, value_at
+from waybill.bulk.kernels.single_values import same_bytes, value_at
 from waybill.bulk.value_kinds import (
     BYTES,
     DEEPEST,
@@ -185,12 +185,12 @@ def fitting(
             if starts[i, s] - head - p != size or not (allowed[s] >> kind) & 1:
                 good = False
                 break
-            if not alike(data, p, text, cuts[s], size):
+            if not same_bytes(data, p, text, cuts[s], size):
                 good = False
                 break
             if told[s, 0] >= 0:
                 size = told[s, 1] - told[s, 0]
-                if stops[i, s] - starts[i, s] != size or not alike(
+                if stops[i, s] - starts[i, s] != size or not same_bytes(
                     data, starts[i, s], text, told[s, 0], size
                 ):
                     good = False
@@ -198,7 +198,7 @@ def fitting(
             p = stops[i, s] + (1 if kind <= ESCAPED else 0)
         if good:
             size = cuts[values + 1] - cuts[values]
-            good = ends[i] - p == size and alike(data, p, text, cuts[values], size)
+            good = ends[i] - p == size and same_bytes(data, p, text, cuts[values], size)
         fits[r] = good
 
 

@@ -105,7 +105,7 @@ def value_at(data, p, end):  # noqa: C901
 
 
 @compiled
-def alike(data, p, text, q, size):
+def same_bytes(data, p, text, q, size):
     """Whether some bytes of two arrays are the same; eight bytes behind both may be looked at."""
     while size >= 8:
         if word(data, p) != word(text, q):

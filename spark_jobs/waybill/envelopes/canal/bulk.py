@@ -1,4 +1,4 @@
-"""Where the values of Canal's messages stand, for reading and writing many at once.
+"""Where the values of Canal's messages stand, for reading and writing in bulk.
 
 Messages with one row are read and written so; `flat_message` and `encoder` say what they mean.
 """
@@ -113,7 +113,7 @@ class CanalReader(BulkReader):
         return {"named_by": tuple(named), "described_by": (schema.names, *stated)}
 
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
-        """The columns of one of the rows; None if one cannot be read at once."""
+        """The columns of one of the rows; None if one cannot be read in bulk."""
         takes = self._takes.get(schema)
         if takes is None:
             takes = self._takes[schema] = tuple(_take(c, self._zone) for c in schema.columns)
@@ -162,7 +162,7 @@ def _take(column: Column, zone: ZoneInfo) -> ColumnReader:
 def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
     """For each column whose number in `sqlType` depends on the value: which rows have another one.
 
-    Then the rows for which that cannot be told at once.
+    Then the rows for which that cannot be told in bulk.
     """
     image: Columns = (rows.before if rows.after is None else rows.after) or ()
     found = []

@@ -27,6 +27,6 @@ class CanalReadSettings(UnnamedTableSettings):
     )
 
     @property
-    def at_once(self) -> bool:
-        """See `Settings.at_once`."""
-        return super().at_once and self.values == "text"
+    def in_bulk(self) -> bool:
+        """See `Settings.in_bulk`."""
+        return super().in_bulk and self.values == "text"

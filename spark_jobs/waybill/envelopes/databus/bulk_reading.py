@@ -1,4 +1,4 @@
-"""Where the values of Databus's events stand, for reading many at once.
+"""Where the values of Databus's events stand, for reading in bulk.
 
 Messages of one event of a row are read so, if its schema is known before and no header says more;
 `decoder` says what they mean.
@@ -102,7 +102,7 @@ class DatabusReader(BulkReader):
         )
 
     def _row(self, sample: Sample, plan: RowPlan) -> tuple[ColumnSlot | None, ...] | None:
-        """The columns of a row; None if one of them cannot be read at once."""
+        """The columns of a row; None if one of them cannot be read in bulk."""
         takes = self._takes.get(plan)
         if takes is None:
             takes = self._takes[plan] = tuple(

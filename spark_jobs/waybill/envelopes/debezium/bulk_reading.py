@@ -1,4 +1,4 @@
-"""Where the values of Debezium's JSON messages stand, for reading many at once.
+"""Where the values of Debezium's JSON messages stand, for reading in bulk.
 
 Messages without schema and headers are read so, of tables whose columns are all declared: what
 an undeclared column is depends on the messages before. `decoder` says what the messages mean.
@@ -103,8 +103,8 @@ class DebeziumReader(BulkReader):
             return None
         if plan.key_only and before is not None:
             return None  # what is left of the row before depends on which columns are the key
-        told_key = _told_key(sample, plan)
-        if not self._alone(schema, change.operation) or told_key is None:
+        stated_key = _stated_key(sample, plan)
+        if not self._alone(schema, change.operation) or stated_key is None:
             return None
         source = _sent(sample.value).source
         found = Around(sample, source)
@@ -128,7 +128,7 @@ class DebeziumReader(BulkReader):
             carry=_Carried(sample),
             ready=self._ready(message.topic, schema),
             aside=found.aside(),
-            message_key=told_key,
+            message_key=stated_key,
             free=found.free(),
             rank=change.rank,
             full_row=change.full_row,
@@ -183,13 +183,13 @@ class DebeziumReader(BulkReader):
 _ROWS = frozenset({"read", "insert", "update", "delete"})
 
 
-def _told_key(sample: Sample, plan: RowPlan) -> tuple[KeySlot, ...] | None:
-    """The values of the message key that tell columns; None if one is not read at once."""
+def _stated_key(sample: Sample, plan: RowPlan) -> tuple[KeySlot, ...] | None:
+    """The values of the message key that tell columns; None if one is not read in bulk."""
     cells: list[KeySlot] = []
     key = sample.key
     if key is None:
         return ()
-    for name in plan.told_key:
+    for name in plan.stated_key:
         slot = key.slots.get(("payload", name) if plan.shape.prefix else (name,))
         take = None if slot is None else reader_of(plan.columns[name], key.kinds[slot])
         if slot is None or take is None:

@@ -1,4 +1,4 @@
-"""How values of Debezium's rows become canonical texts at once, and these its values.
+"""How values of Debezium's rows become canonical texts in bulk, and these its values.
 
 What is not done here by compiled code is left, value by value, to the functions that
 `column_readers` and `column_writers` give for a column.

@@ -1,4 +1,4 @@
-"""Where the values of Debezium's JSON messages come from, for writing many at once.
+"""Where the values of Debezium's JSON messages come from, for writing in bulk.
 
 Messages without schema are written so; `encoder` and `blocks` say what they are.
 """

@@ -57,11 +57,11 @@ def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -
     Raises:
         Refusal: kind `key`, when it is the key of neither.
     """
-    if key is None or not plan.told_key:
+    if key is None or not plan.stated_key:
         return
     fields = opened_key(key).fields
-    stated = [_told(plan.columns[name], fields[name]) for name in plan.told_key]
-    places = [plan.schema.names.index(name) for name in plan.told_key]
+    stated = [_told(plan.columns[name], fields[name]) for name in plan.stated_key]
+    places = [plan.schema.names.index(name) for name in plan.stated_key]
     rows = [
         [getattr(image, f"f{place}") for place in places] for image in images if image is not None
     ]

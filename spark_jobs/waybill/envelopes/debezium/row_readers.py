@@ -100,12 +100,12 @@ class RowPlan:
         self.both = _images_maker(readings, image, partial)
         self.rule = rule_of(connector)
         self.only_key: Callable[[Any], Any] = lambda image: image
-        self.told_key: tuple[str, ...] = ()
+        self.stated_key: tuple[str, ...] = ()
         """The columns whose values the message key tells."""
         self.read_key: Callable[[bytes], Any] = lambda _key: None
         self.is_key_of: Callable[[Any, Any], bool] = lambda _key, _row: True
         if shape.names is not None:
-            self._compile_told_key(shape.names)
+            self._compile_stated_key(shape.names)
         if key:
             self._compile_key(key)
 
@@ -124,9 +124,9 @@ class RowPlan:
         row = [f"k.f{fields.index(name)}" if name in fields else "U" for name in _names(image)]
         self.row_of_key = function("row_of_key(k)", [f"return Image({', '.join(row)})"], names)
 
-    def _compile_told_key(self, names: tuple[str, ...]) -> None:
+    def _compile_stated_key(self, names: tuple[str, ...]) -> None:
         types = {name: self.columns.get(name, _ANY) for name in names}
-        self.told_key = tuple(name for name in names if name in self.columns)
+        self.stated_key = tuple(name for name in names if name in self.columns)
         self.read_key = decoder_of(_row_struct(types, frozenset(names)))
         places = {name: place for place, name in enumerate(self.columns)}
         same = [

@@ -1,4 +1,4 @@
-"""Where the values of DMS's records and of rows of its files stand, for reading many at once.
+"""Where the values of DMS's records and of rows of its files stand, for reading in bulk.
 
 `envelope` and `files` say what they mean.
 """

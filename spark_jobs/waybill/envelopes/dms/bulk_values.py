@@ -1,4 +1,4 @@
-"""How columns, times and positions of DMS are read and written at once.
+"""How columns, times and positions of DMS are read and written in bulk.
 
 What is not done here by compiled code is left, value by value, to the exact functions.
 """

@@ -1,4 +1,4 @@
-"""Where the values of DMS's records and of rows of its files come from, for writing many at once.
+"""Where the values of DMS's records and of rows of its files come from, for writing in bulk.
 
 `encoder` and `files` say what the messages are.
 """

@@ -1,4 +1,4 @@
-"""Where the values of IBM CDC's messages stand, for reading many at once.
+"""Where the values of IBM CDC's messages stand, for reading in bulk.
 
 Rows, deletes of keys and audit topics with both rows in one record are read so; `decoder` says what
 they mean.
@@ -114,7 +114,7 @@ class IbmCdcReader(BulkReader):
     def _cells(
         self, sample: Sample, table: ReadTable | ReadKey, places: Iterable[int | None]
     ) -> tuple[ColumnSlot | None, ...] | None:
-        """The columns at some places of a record; None if one of them cannot be read at once."""
+        """The columns at some places of a record; None if one of them cannot be read in bulk."""
         takes = self._takes.get(table)
         if takes is None:
             takes = self._takes[table] = tuple(

@@ -1,4 +1,4 @@
-"""Where the values of IBM CDC's messages come from, for writing many at once.
+"""Where the values of IBM CDC's messages come from, for writing in bulk.
 
 Rows of tables with a key are written so, in both forms; `encoder` says what they are.
 """

@@ -1,4 +1,4 @@
-"""Where the values of Maxwell's messages stand, for reading and writing many at once.
+"""Where the values of Maxwell's messages stand, for reading and writing in bulk.
 
 Rows are read and written so; `messages`, `positions` and `encoder` say what they mean.
 """
@@ -99,15 +99,15 @@ class MaxwellReader(RememberingReader):
             slot = slots.get((name,)) if free and name in CARRIED else None
             extra[name] = bytes(raw) if slot is None else slot
         free_slots = {slot: ANY for path, slot in slots.items() if path[0] == "primary_key"}
-        told_key: tuple[int, ...] = ()
+        stated_key: tuple[int, ...] = ()
         if free_slots and is_compared(schema):
             # A key that is null, or holds an object, has no values by their places.
             found = [slots.get(("primary_key", i)) for i in range(len(free_slots))]
-            told_key = tuple(slot for slot in found if slot is not None)
+            stated_key = tuple(slot for slot in found if slot is not None)
             names = [slots.get(("primary_key_columns", i)) for i in range(len(free_slots))]
             texts = [None if slot is None else sample.text(slot).decode() for slot in names]
-            if tuple(texts) != schema.key or len(told_key) < len(found):
-                told_key = ()
+            if tuple(texts) != schema.key or len(stated_key) < len(found):
+                stated_key = ()
         query = slots.get(("query",))
         if query is not None and sample.kinds[query] <= ESCAPED:
             free_slots[query] = TEXT
@@ -124,7 +124,7 @@ class MaxwellReader(RememberingReader):
             family=_FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            told_key=told_key,
+            stated_key=stated_key,
             free=free_slots,
             full_row=change.full_row,
             aside=tuple(_aside(sample)),

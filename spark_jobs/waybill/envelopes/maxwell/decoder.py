@@ -34,7 +34,7 @@ from waybill.envelopes.maxwell.settings import (
     style_of,
 )
 from waybill.envelopes.memory.remembering import FastRemembering
-from waybill.envelopes.stated_keys import check_told_key, is_compared
+from waybill.envelopes.stated_keys import check_stated_key, is_compared
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, skipped
@@ -153,9 +153,9 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
             reader.with_nulls(after)
         if operation == "update" and (old or parsed.old is UNSET or self.settings.missing_nulls):
             before = self._before(reader, old, after)
-        told_key, schema = key_texts(given(parsed.primary_key)), reader.schema
-        if told_key and columns == list(schema.key or ()) and is_compared(schema):
-            check_told_key(schema, (after, before), told_key, "primary_key")
+        stated_key, schema = key_texts(given(parsed.primary_key)), reader.schema
+        if stated_key and columns == list(schema.key or ()) and is_compared(schema):
+            check_stated_key(schema, (after, before), stated_key, "primary_key")
         row = (operation, before, after, extra_of(parsed, others))
         change = row_change(message, self.positions, reader.schema, parsed, row)
         self._readers.keep(reader.schema)

@@ -1,7 +1,7 @@
-"""Reading many messages at once where a decoder remembers tables (`remembering`).
+"""Reading messages in bulk where a decoder remembers tables (`remembering`).
 
 What it makes of a message may depend on the messages before it. As long as all messages of a block
-tell nothing new about the tables of those that are read at once, it does not.
+tell nothing new about the tables of those that are read in bulk, it does not.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RememberingReader(BulkReader):
             return exactly(self._remembering.fresh())(message)
 
     def harmless(self, message: Message) -> bool:
-        """Whether those that were read at once are read as they would be without a message."""
+        """Whether those that were read in bulk are read as they would be without a message."""
         try:
             self._remembering.settled(message)
         except Refusal:
@@ -99,8 +99,8 @@ class RememberingReader(BulkReader):
             return None
         return change.schema
 
-    def alike(self, one: TableSchema, other: TableSchema) -> bool:
-        """See `BulkReader.alike`: what is declared is read in another style than what is not."""
+    def reads_the_same(self, one: TableSchema, other: TableSchema) -> bool:
+        """See `BulkReader.reads_the_same`: declared columns are read in a style of their own."""
         return self._declared(one) == self._declared(other)
 
     def _declared(self, schema: TableSchema) -> frozenset[str]:
@@ -156,7 +156,7 @@ class RememberingReader(BulkReader):
         slots: Slots,
         take: Callable[[Column, bool, int], ColumnReader | None],
     ) -> Cells | None:
-        """How columns are read; None if one cannot be read at once.
+        """How columns are read; None if one cannot be read in bulk.
 
         Args:
             sample: the message.

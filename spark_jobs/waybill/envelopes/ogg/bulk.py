@@ -1,4 +1,4 @@
-"""Where the values of GoldenGate's operations stand, for reading and writing many at once.
+"""Where the values of GoldenGate's operations stand, for reading and writing in bulk.
 
 Rows are read and written so; `envelope`, `notation` and `encoder` say what they mean.
 """

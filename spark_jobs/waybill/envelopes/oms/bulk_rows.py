@@ -1,4 +1,4 @@
-"""How the columns of OMS' plain JSON rows are read and written at once.
+"""How the columns of OMS' plain JSON rows are read and written in bulk.
 
 This is `styles` (and `dataworks_values`) for many values, where they differ from other envelopes
 with JSON rows (`notation.bulk_json_columns`). What is not done by compiled code is left, value by
@@ -126,7 +126,7 @@ def _by_literal(read: Callable[[str], str | None], quoted: bool) -> Convert:
 def cells(
     sample: Sample, path: Path, takes: tuple[ColumnReaders, ...], names: tuple[str, ...]
 ) -> Cells | None:
-    """The columns of an image; None if a value of it cannot be read at once."""
+    """The columns of an image; None if a value of it cannot be read in bulk."""
     fitting: list[ColumnReader | None] = []
     for name, ways in zip(names, takes, strict=True):
         slot = sample.slots.get((*path, name))

@@ -155,7 +155,7 @@ class OmsTable:
             )
         ]
         named = tuple((shape.primary_key or "").split("\u0001"))
-        self.told_key = named == shape.key and is_compared(self.schema)
+        self.stated_key = named == shape.key and is_compared(self.schema)
         """Whether `record_primary_value` has to be the key of the row."""
         self.lobs = untouchable(self.schema) if lobs else ()
         self.forget = forget(self.lobs)
@@ -193,7 +193,7 @@ class OmsTable:
             self.forget(before, after)
         else:
             return None
-        if self.told_key and meta.record_primary_value is not None:
+        if self.stated_key and meta.record_primary_value is not None:
             key = self.schema.key_values(before if after is None else after)
             if meta.record_primary_value != SEPARATOR.join(map(str, key)):
                 return None

@@ -1,4 +1,4 @@
-"""Sequence ids of many written messages at once; see `written_sequence`."""
+"""Sequence ids of messages that are written in bulk; see `written_sequence`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the values of TiCDC's messages stand, for reading and writing many at once.
+"""Where the values of TiCDC's messages stand, for reading and writing in bulk.
 
 `mysqlType` names the columns in another order in every message (a map of Go, in
 canal_json_row_event_encoder.go); they are sorted before values are looked for.

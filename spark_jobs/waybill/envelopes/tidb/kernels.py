@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kernels.single_values import alike, text_end
+from waybill.bulk.kernels.single_values import same_bytes, text_end
 from waybill.bulk.raw_memory import copy
 
 MOST = 128
@@ -23,7 +23,7 @@ def _object(data, p, end):
     A quote inside a text is escaped, so what is found is a name.
     """
     while p + _SIZE < end:
-        if data[p] == 34 and data[p + 1] == 109 and alike(data, p, _BYTES, 0, _SIZE):
+        if data[p] == 34 and data[p + 1] == 109 and same_bytes(data, p, _BYTES, 0, _SIZE):
             return p + _SIZE
         p += 1
     return np.int64(-1)

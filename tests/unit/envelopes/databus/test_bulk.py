@@ -117,9 +117,9 @@ def test_sources_with_the_same_schema_have_tables_of_their_own():
     digest = b"\0\x01" + bytes(14)
     values = [data.v1(n, source=1 + n % 2, schema=digest) for n in range(20)]
     messages = [message_of(value, offset) for offset, value in enumerate(values)]
-    expected, found, at_once = decoded(messages, schemas={"databus": told}, schema_ids="version")
+    expected, found, in_bulk = decoded(messages, schemas={"databus": told}, schema_ids="version")
     assert found == expected
-    assert at_once == 20
+    assert in_bulk == 20
     tables = {json.loads(text)["table"] for text in expected[1].values()}
     assert tables == {"one", "two"}
 
@@ -191,9 +191,9 @@ def test_headers_say_more():
         message_of(good[2], 22, [("other", None)]),
         message_of(good[3], 23, []),
     ]
-    expected, found, at_once = decoded(messages)
+    expected, found, in_bulk = decoded(messages)
     assert found == expected
-    assert at_once == 21
+    assert in_bulk == 21
 
 
 def test_schemas_of_one_number_are_read_one_by_one():

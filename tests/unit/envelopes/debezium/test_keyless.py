@@ -109,10 +109,10 @@ def test_many_at_once_are_read_alike(schema, declared):
     assert envelope.decoder is not None
     assert envelope.bulk_reader is not None
     found = []
-    for at_once in (False, True):
+    for in_bulk in (False, True):
         decoder = envelope.decoder(envelope.decode_settings(), rules)
         work = ChangeBatches(decoder, "batch")
-        if at_once:
+        if in_bulk:
             rows = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1).rows(archive)
         else:
             (rows,) = work.convert(iter([archive]))

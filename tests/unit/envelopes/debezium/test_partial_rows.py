@@ -31,8 +31,8 @@ def test_blocks_that_were_read_at_once_tell_the_columns_of_a_table():
     lines = [event("c", None, {"id": n, "a": n, "b": n}) for n in range(12)]
     lines.append(event("d", {"id": 1, "a": 1}, None))
     batches = [archive_of(lines[:12], Never()), archive_of(lines[12:], Never())]
-    changes, schemas, _, at_once = decoded("debezium-json", batches, RULES, bulk=True)
-    assert at_once > 0
+    changes, schemas, _, in_bulk = decoded("debezium-json", batches, RULES, bulk=True)
+    assert in_bulk > 0
     assert changes == decoded("debezium-json", batches, RULES, bulk=False)[0]
     columns = msgspec.json.decode(schemas[changes[-1]["schema_id"]])["columns"]
     assert [column[0] for column in columns] == ["id", "a", "b"]

@@ -47,7 +47,7 @@ def agree(source: str, values: list[dict[str, Any]], keys: list[Any], declared: 
         for i, (value, key) in enumerate(zip(values, keys, strict=True))
     ]
     outcomes: list[Any] = []
-    at_once = 0
+    in_bulk = 0
     for bulk in (False, True):
         refused: list[Any] = []
         settings = reads.decode_settings(), writes.encode_settings()
@@ -60,7 +60,7 @@ def agree(source: str, values: list[dict[str, Any]], keys: list[Any], declared: 
             for first in range(0, len(messages), BLOCK):
                 found = several.convert(block_of(messages[first : first + BLOCK])).arrays()
                 made += zip(*(array.to_pylist() for array in found), strict=True)
-            at_once = several.at_once
+            in_bulk = several.in_bulk
         else:
             out: list[Any] = []
             converter.convert(messages, out, [])
@@ -68,7 +68,7 @@ def agree(source: str, values: list[dict[str, Any]], keys: list[Any], declared: 
         account = converter.account
         outcomes.append((made, refused, +account.losses, +account.skipped))
     assert outcomes[0] == outcomes[1]
-    return at_once
+    return in_bulk
 
 
 def row(i: int) -> dict[str, Any]:

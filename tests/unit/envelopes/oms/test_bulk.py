@@ -129,7 +129,7 @@ def outcome(
     read = {"sequence_ids": "none"} if source == "oms-shareplex" else {}
     told: list[Any] = [reads.decode_settings(**read), writes.encode_settings(**written or {})]
     converter = Converter(reads, writes, rules, *told, lambda *_: pytest.fail("refused"))
-    at_once = BulkConverter(reads, writes, converter, fewest=1)
+    in_bulk = BulkConverter(reads, writes, converter, fewest=1)
     messages = [Message("t", 0, i, 1000, None, line) for i, line in enumerate(lines)]
     made: list[Any] = []
     for first in range(0, len(messages), 27):
@@ -146,6 +146,6 @@ def outcome(
         block = Block(
             b"".join(values), begins, ends, zeros, offsets, zeros + 1000, part.__getitem__
         )
-        keys, texts = at_once.convert(block).arrays()
+        keys, texts = in_bulk.convert(block).arrays()
         made += zip(keys.to_pylist(), texts.to_pylist(), strict=True)
-    return made, +converter.account.losses, at_once.at_once
+    return made, +converter.account.losses, in_bulk.in_bulk

@@ -104,15 +104,15 @@ def both_ways(target: str, messages: list[Message], **told: str) -> tuple[list, 
     """What messages become and what is counted, the same one by one and at once."""
     reads, writes = registry.get("oms-extended"), registry.get(target)
     found = []
-    for at_once in (False, True):
+    for in_bulk in (False, True):
         settings = reads.decode_settings(), writes.encode_settings(**told)
         converter = Converter(reads, writes, RULES, *settings, lambda *_: pytest.fail("refused"))
         out: list = []
-        if at_once:
+        if in_bulk:
             bulk = BulkConverter(reads, writes, converter, fewest=1)
             for first in range(0, len(messages), 20):
                 out += bulk.convert(block_of(messages[first : first + 20])).arrays()[1].to_pylist()
-            assert bulk.at_once >= len(messages) / 2
+            assert bulk.in_bulk >= len(messages) / 2
         else:
             made: list = []
             converter.convert(messages, made, [])

@@ -23,15 +23,15 @@ def update(number: int, data: dict[str, Any], key: Any = NO_KEY) -> bytes:
     return msgspec.json.encode({"data": data, "meta": meta, **told})
 
 
-@pytest.mark.parametrize("told_key", [NO_KEY, None])
+@pytest.mark.parametrize("stated_key", [NO_KEY, None])
 @pytest.mark.parametrize("key", [("id",), ("id", "region")])
-def test_it_is_refused_among_many_and_alone(key, told_key):
+def test_it_is_refused_among_many_and_alone(key, stated_key):
     rules = TableRules({"shop.t": TableRule(key, DECLARED)})
     bare, whole = dict.fromkeys(key, 7), {**dict.fromkeys(key, 7), "amount": "2"}
     if "region" in bare:
         bare["region"] = whole["region"] = "eu"
     lines = [
-        update(number, bare if number % 3 == 0 else whole, told_key) for number in range(1, 200)
+        update(number, bare if number % 3 == 0 else whole, stated_key) for number in range(1, 200)
     ]
     found = one_by_one(Outcome("oms-shareplex", "oms-dataworks", rules), lines)
     assert found["refused"] == [

@@ -95,5 +95,5 @@ def test_messages_with_types_in_any_order_are_read_in_bulk_as_on_their_own():
         batch_of([Message("t", 0, place, None, None, line) for place, line in enumerate(lines)])
     )
     # Of the updates every other one gives its row another key, and is two changes.
-    assert many.at_once == 250
+    assert many.in_bulk == 250
     assert rows.filter(pa.compute.equal(rows["outcome"], "ok")).num_rows == 350

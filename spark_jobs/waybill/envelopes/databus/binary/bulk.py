@@ -1,4 +1,4 @@
-"""Reads many Databus events at once that are in their binary form."""
+"""Reads Databus events in bulk that are in their binary form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads many Databus events at once that are in JSON."""
+"""Reads Databus events in bulk that are in JSON."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.avro_scanning import values_of
-from waybill.bulk.kernels.single_values import alike
+from waybill.bulk.kernels.single_values import same_bytes
 from waybill.bulk.raw_memory import copy, put_word, word
 from waybill.bulk.value_kinds import INTEGER
 from waybill.envelopes.databus.kernels.binary_scanning import time_of
@@ -53,7 +53,7 @@ _SIXES = _sixes()
 def _past(data, p, end, which):
     """The end of a piece that stands at `p`; -1 where it does not, or where `p` is below zero."""
     size = _CUTS[which + 1] - _CUTS[which]
-    if p < 0 or end - p < size or not alike(data, p, _TEXT, _CUTS[which], size):
+    if p < 0 or end - p < size or not same_bytes(data, p, _TEXT, _CUTS[which], size):
         return np.int64(-1)
     return p + size
 

@@ -1,4 +1,4 @@
-"""Where the values of BLOB messages stand, for reading and writing many at once.
+"""Where the values of BLOB messages stand, for reading and writing in bulk.
 
 Row messages are read and written so; `decoder` and `blob` say what they mean.
 """
@@ -159,7 +159,7 @@ class BlobReader(BulkReader):
 def _cells(
     sample: Sample, image: str, takes: tuple[ColumnReaders, ...], names: tuple[str, ...]
 ) -> tuple[ColumnSlot | None, ...] | None:
-    """The columns of an image; None if a value cannot be read at once."""
+    """The columns of an image; None if a value cannot be read in bulk."""
     fitting: list[ColumnReader | None] = []
     path: Path = ("payload", image, "dataColumn")
     for name, ways in zip(names, takes, strict=True):

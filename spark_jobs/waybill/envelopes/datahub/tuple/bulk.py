@@ -1,4 +1,4 @@
-"""Where the values of TUPLE records stand, for reading and writing many at once.
+"""Where the values of TUPLE records stand, for reading and writing in bulk.
 
 Both notations are read and written so; `tuple_decoder` and `tuples` say what the records mean.
 """

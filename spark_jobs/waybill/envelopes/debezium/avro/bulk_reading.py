@@ -1,4 +1,4 @@
-"""Where the values of Debezium's Avro messages stand, for reading many at once.
+"""Where the values of Debezium's Avro messages stand, for reading in bulk.
 
 Rows of tables are read so that `avro_decoder` reads the short way; it says what they mean.
 """
@@ -92,8 +92,8 @@ class DebeziumAvroReader(BulkReader):
         if message.headers is not None or way is None or way.events.plan.schema is not schema:
             return None
         events = way.events
-        told_key = self._told_key(sample, way)
-        if told_key is None:
+        stated_key = self._stated_key(sample, way)
+        if stated_key is None:
             return None
         if change.operation not in _ROWS or not (change.extra or b"").startswith(EXTRA):
             return None
@@ -107,14 +107,14 @@ class DebeziumAvroReader(BulkReader):
         try:
             types = dict(self._scanner.places(sample.value))
             found = _reading(sample, change, types, (before, after))
-            return None if found is None else replace(found, message_key=told_key)
+            return None if found is None else replace(found, message_key=stated_key)
         except (ValueError, msgspec.DecodeError):
             return None
 
-    def _told_key(self, sample: Sample, way: Way) -> tuple[KeySlot, ...] | None:
-        """The values of the message key that tell columns; None if one is not read at once."""
+    def _stated_key(self, sample: Sample, way: Way) -> tuple[KeySlot, ...] | None:
+        """The values of the message key that tell columns; None if one is not read in bulk."""
         if way.key is None or sample.key is None:
-            return None if way.events.plan.told_key else ()
+            return None if way.events.plan.stated_key else ()
         schema = way.events.plan.schema
         cells: list[KeySlot] = []
         for field, leaf in zip(way.key.node.fields, way.key.leaves, strict=True):
@@ -253,7 +253,7 @@ class _Carried:
         whole = b"{%b}" % tail
         scanned = Scanned(whole, np.array([0]), np.array([len(whole)])).scan_by(JSON)
         if scanned.counts[0] < 0:
-            raise ValueError("it is not read at once")
+            raise ValueError("it is not read in bulk")
         spans = Place(scanned, 0).spans()
         text, self._cuts, at = bytearray(), [0], 1
         self._values: list[tuple[int, bool, Convert]] = []

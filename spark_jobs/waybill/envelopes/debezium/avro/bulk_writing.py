@@ -1,4 +1,4 @@
-"""Where the values of Debezium's Avro messages come from, for writing many at once.
+"""Where the values of Debezium's Avro messages come from, for writing in bulk.
 
 They are those of the JSON of the same event, which `bulk_writing` knows; here they become Avro.
 """

@@ -132,7 +132,7 @@ class Way(NamedTuple):
     key: KeyColumns | None
     check_key: Reader | None
 
-    def told_key(self, key: bytes | None) -> Any:
+    def stated_key(self, key: bytes | None) -> Any:
         """What a message key in Avro tells of the row; None if it is read to no purpose.
 
         Raises:
@@ -234,7 +234,7 @@ class DebeziumAvroDecoder:
         millis, key = source.ts_ms, message.key
         if millis is not None and not -MILLIS < millis < MILLIS:
             return None
-        stated = way.told_key(key)
+        stated = way.stated_key(key)
         if way.key is not None:
             row = before if after is None else after
             if row is None or stated != way.key.of_row(row):

@@ -138,17 +138,17 @@ class KeyColumns:
     def __init__(self, node: Node, plan: RowPlan) -> None:
         self.node = node
         names = [field.name for field in node.fields]
-        if not set(plan.told_key) <= set(names):
+        if not set(plan.stated_key) <= set(names):
             raise ValueError("the plan is of another schema")
         self.leaves: list[Leaf | None] = [
             _leaf(without_null(field.node), plan.columns[field.name])
-            if field.name in plan.told_key
+            if field.name in plan.stated_key
             else None
             for field in node.fields
         ]
-        told = "".join(f"v{names.index(name)}, " for name in plan.told_key)
+        told = "".join(f"v{names.index(name)}, " for name in plan.stated_key)
         self.read = row_reader(node, self.leaves, f"({told})", {})
-        own = "".join(f"i.f{plan.schema.names.index(name)}, " for name in plan.told_key)
+        own = "".join(f"i.f{plan.schema.names.index(name)}, " for name in plan.stated_key)
         self.of_row: Callable[[Any], Any] = function("of_row(i)", [f"return ({own})"], {})
 
 

@@ -1,4 +1,4 @@
-"""Where the values of OMS Canal's messages stand, for reading and writing many at once.
+"""Where the values of OMS Canal's messages stand, for reading and writing in bulk.
 
 Messages with one row whose columns are all told or declared are read so; `canal` and
 `canal_encoder` say what they mean.

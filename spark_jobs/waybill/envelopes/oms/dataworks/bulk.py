@@ -1,4 +1,4 @@
-"""Where the values of OMS DataWorks' messages stand, for reading and writing many at once.
+"""Where the values of OMS DataWorks' messages stand, for reading and writing in bulk.
 
 Messages with a row whose columns are all told or declared are read so; `dataworks` and
 `dataworks_encoder` say what they mean.
@@ -94,7 +94,7 @@ class OmsDataworksReader(BulkReader):
         )
 
     def _images(self, sample: Sample, change: Change) -> tuple[Cells | None, Cells | None] | None:
-        """The columns of the rows before and after; None if one cannot be read at once."""
+        """The columns of the rows before and after; None if one cannot be read in bulk."""
         schema = change.schema
         ways = self._ways.get(schema)
         if ways is None:

@@ -1,4 +1,4 @@
-"""Where the values of OMS' typed JSON stand, for reading and writing many messages at once.
+"""Where the values of OMS' typed JSON stand, for reading and writing messages in bulk.
 
 This holds for the Default format and, as types then stand in every row, for its extended form;
 `default`, `extended` and `encoder` say what the messages mean. A column whose type is known from
@@ -120,13 +120,13 @@ class OmsReader(BulkReader):
             return None
         free = {slot: ANY for path, slot in slots.items() if path[0] not in _OURS}
         shown = slots.get(("allMetaData", "record_primary_value"))
-        told_key: tuple[int, ...] = ()
+        stated_key: tuple[int, ...] = ()
         if shown is not None:
             free[shown] = ANY
             json = sample.json(slots.get(("allMetaData", "record_primary_key"), shown))
             named = msgspec.json.decode(json, type=str | None)
             if tuple((named or "").split(SEPARATOR)) == schema.key and is_compared(schema):
-                told_key = (shown,)
+                stated_key = (shown,)
         kept = _carried(change.extra or b'{"oms":{}}')["oms"]
         extra: dict[str, int | bytes] = {}
         for name, raw in kept.items():
@@ -147,7 +147,7 @@ class OmsReader(BulkReader):
             family="oms" if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            told_key=told_key,
+            stated_key=stated_key,
             free=free,
             full_row=change.full_row,
             ready=self._ready(sample, schema),
@@ -163,7 +163,7 @@ class OmsReader(BulkReader):
         )
 
     def _images(self, sample: Sample, change: Change) -> tuple[Cells | None, Cells | None] | None:
-        """The columns of the rows before and after; None if one cannot be read at once."""
+        """The columns of the rows before and after; None if one cannot be read in bulk."""
         schema = change.schema
         takes = self._takes.get(schema)
         if takes is None:

@@ -33,7 +33,7 @@ from waybill.envelopes.oms.tables import (
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.oms.values import kind_of
 from waybill.envelopes.sequence.settings import settled, with_id
-from waybill.envelopes.stated_keys import SEPARATOR, check_told_key
+from waybill.envelopes.stated_keys import SEPARATOR, check_stated_key
 from waybill.envelopes.truncates import emptied, table_emptied
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
@@ -215,9 +215,9 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         new = None if after is None else table.image(after)
         if old is not None and new is not None:
             table.forget(old, new)
-        if table.told_key and meta.record_primary_value not in (None, ""):
+        if table.stated_key and meta.record_primary_value not in (None, ""):
             key_values = str(meta.record_primary_value).split(SEPARATOR)
-            check_told_key(table.schema, (new, old), key_values, "record_primary_value")
+            check_stated_key(table.schema, (new, old), key_values, "record_primary_value")
         sequence = meta.storeDataSequence
         operation = ROWS[kind]
         change = Change(

@@ -1,4 +1,4 @@
-"""Where the values of OMS SharePlex's messages stand, for reading and writing many at once.
+"""Where the values of OMS SharePlex's messages stand, for reading and writing in bulk.
 
 Messages of tables whose columns are all declared are read so; `shareplex` and `shareplex_encoder`
 say what they mean.
@@ -161,7 +161,7 @@ class OmsShareplexReader(RememberingReader):
     def _images(
         self, sample: Sample, schema: TableSchema, operation: str
     ) -> tuple[Cells | None, Cells | None] | None:
-        """The columns of the rows before and after; None if one cannot be read at once."""
+        """The columns of the rows before and after; None if one cannot be read in bulk."""
         ways = self._ways.get(schema)
         if ways is None:
             ways = self._ways[schema] = readers_of(schema, self._decoder.style)

@@ -188,7 +188,7 @@ class _TableDecoder:
         self.in_messages = decoder.in_messages
         self.overlay = overlay(len(reader.schema.columns), {})
         self.only_key = only_key(reader.schema)
-        self.told_key = bool(reader.schema.key) and is_compared(reader.schema)
+        self.stated_key = bool(reader.schema.key) and is_compared(reader.schema)
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
 
     @cached_property
@@ -237,7 +237,7 @@ class _TableDecoder:
             self.overlay(image, before)
         elif operation == "delete":
             before, after = image, None
-        if self.told_key and meta.rowid:
+        if self.stated_key and meta.rowid:
             check_row_id(self.schema, (after, before), meta.rowid, meta.table)
         time = meta.time
         change = Change(
