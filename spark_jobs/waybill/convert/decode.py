@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.decoding import ChangeBatches
+from waybill.batches.emptied_rows import void_told
 from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.halves import SPENT, settle
@@ -376,10 +377,15 @@ class Decoding:
     def _settled(self, waiting: DataFrame) -> DataFrame:
         ids = [row.schema_id for row in waiting.select("schema_id").distinct().collect()]
         schemas = self._schemas(ids)
-        batch_id, sizes = self.context.batch, self.sizes
+        batch_id, sizes, floors = self.context.batch, self.sizes, dict(self.floors)
+        columns = self.reading.mapping.joined_by
+        by_source_time = self.context.spec.order.ambiguous == "source_time"
 
         def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return sizes.of(settle(batches, batch_id, schemas.__getitem__))
+            rows: Iterable[pa.RecordBatch] = settle(batches, batch_id, schemas.__getitem__)
+            if floors:
+                rows = void_told(rows, floors, columns, by_source_time)
+            return sizes.of(rows)
 
         return (
             waiting.withColumn("sequence", F.expr(_SEQUENCE))

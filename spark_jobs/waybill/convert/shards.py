@@ -33,7 +33,7 @@ FLOORS = "emptied_tables"
 MADE = "deletes of rows of emptied tables"
 
 _TABLE = ("database", "schema", "table")
-_OF_ROWS = f"outcome = 'ok' AND operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
+_OF_ROWS = f"operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
 _NO_SEQUENCE = f"order_key LIKE '{CHANGE}//%'"
 
 
@@ -154,17 +154,18 @@ class JoinedTables:
         )
         raise ConfigurationError(message, code=Code.MAPPING)
 
-    def _rows(self) -> DataFrame:
-        """Every change of a row that was ever accepted."""
-        return self.context.lake.read(self.branch.table, self.branch.head).where(_OF_ROWS)
+    def _rows(self, taken: str = "outcome = 'ok'") -> DataFrame:
+        """Every change of a row that was ever taken."""
+        log = self.context.lake.read(self.branch.table, self.branch.head)
+        return log.where(taken).where(_OF_ROWS)
 
     def _of(self, statement: _Statement, name: str) -> DataFrame:
-        """The changes of rows of one of the tables that became one."""
+        """The changes of rows of one of the joined tables, halves of updates among them."""
         shard = _shard_in("coalesce(after, before)", statement.emptied.column)
         mine = F.coalesce(shard == name, F.lit(False))
         for part in _TABLE:
             mine &= F.col(part).eqNullSafe(F.lit(statement.row[part]))
-        return self._rows().where(mine)
+        return self._rows("outcome IN ('ok', 'waiting')").where(mine)
 
     def _floor(self, statement: _Statement, name: str) -> Floor:
         """Where a statement stands that empties a table.
