@@ -256,3 +256,18 @@ def test_the_example_of_the_docs(spark, tmp_path):
     assert {"customer_no", "origin", "changed_at"} < names
     assert not names & {"no", "receipt"}
     assert {m["data"][0]["origin"] for m in messages} == {"shop"}
+
+
+def test_shadow_tables_of_online_schema_changes_are_left_out(run) -> None:
+    own = [message(1, "INSERT", None, row(1), "orders")]
+    copies = [message(n, "INSERT", None, row(n), "_orders_gho") for n in (2, 3)]
+    told = statement(4, "ALTER TABLE _orders_gho ADD COLUMN x INT DEFAULT 7", "_orders_gho")
+    tables = {**TABLES, "shop._orders_gho": KEY}
+    waybill = run([*own, *copies, told], map=[], tables=tables)[1]
+    converted = waybill.stages[1]
+    assert converted.skipped == {"shadow table of an online schema change": 3}
+    assert any("3 changes of shadow tables of gh-ost" in text for text in converted.warnings)
+    assert set(converted.details["tables"]) == {"shop.orders"}
+    late = [message(5, "INSERT", None, row(5), "_orders_gho")]
+    taken = run(late, map=[], tables=tables, shadow_tables="take")[1]
+    assert taken.stages[1].skipped == {}

@@ -18,7 +18,6 @@ from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.mapping.carried import carried_with
 from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
-from waybill.mapping.rules import NOT_SELECTED
 from waybill.mapping.shards import VOID
 from waybill.mapping.table import Event
 from waybill.order import read_order_key
@@ -95,6 +94,12 @@ class MappedChanges:
                 self.schemas[mapped.schema.id] = mapped.schema
         return self._found[schema_id]
 
+    def left_out(self, schema_id: str) -> str | None:
+        """Why changes of the table of a schema are left out, None where they are taken."""
+        if self.table(schema_id) is not None:
+            return None
+        return self.mapping.rules.left_out(self._given[schema_id])
+
     def map(self, rows: pa.Table) -> MappedRows:
         """What becomes of some rows.
 
@@ -106,8 +111,8 @@ class MappedChanges:
         indices: Any = pc.fill_null(ids.indices, len(found))
         numbers = np.asarray(indices).astype(np.int64)
         why = np.full(len(numbers), None, object)
-        left_out = np.array([mapped is None for mapped in found] + [False], np.bool_)[numbers]
-        why[left_out] = NOT_SELECTED
+        reasons = [self.left_out(one) for one in ids.dictionary.to_pylist()]
+        why[:] = np.array([*reasons, None], object)[numbers]
         sentences = np.full(len(numbers), None, object)
         self._emptied = {}
         if self.mapping.rules.shows_less:

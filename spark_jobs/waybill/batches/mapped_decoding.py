@@ -55,6 +55,7 @@ class MappedDecoding:
     ) -> None:
         self.emptied = 0
         self._hides = rules.masks
+        self._maps, self._leaves_out = rules.of_all, False
         self._given: dict[str, TableSchema] = {}
         self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time)
 
@@ -67,9 +68,19 @@ class MappedDecoding:
         """The rows of some batches as they become; schemas stand before their first row."""
         for batch in batches:
             told = np.asarray(pc.equal(batch.column("outcome"), pa.scalar("schema")))
+            if not self._maps and not self._any_left_out(batch, told):
+                yield batch
+                continue
             schemas = batch.filter(pa.array(told))
             rows = pa.Table.from_batches([batch.filter(pa.array(~told))])
             yield from self._rows(self._learnt(schemas), rows)
+
+    def _any_left_out(self, batch: pa.RecordBatch, told: Any) -> bool:
+        """Whether a table was left out until now, where nothing else is done to tables."""
+        for row in batch.filter(pa.array(told)).to_pylist() if told.any() else ():
+            schema = self._given[row["schema_id"]] = TableSchema.from_json(row["extra"])
+            self._leaves_out |= self._mapped.mapping.rules.left_out(schema) is not None
+        return self._leaves_out
 
     def _learnt(self, schemas: pa.RecordBatch) -> list[pa.RecordBatch]:
         """The rows that tell the schemas as they become."""

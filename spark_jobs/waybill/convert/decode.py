@@ -28,6 +28,7 @@ from waybill.lake.row_sizes import RowSizes
 from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.mapping.changes import add_name
+from waybill.mapping.shadows import SHADOW, told_shadows
 from waybill.order import CHANGE
 from waybill.records import TableSchema
 from waybill.report import TRIED_AGAIN
@@ -315,6 +316,8 @@ class Decoding:
                 add(report.skipped, reason_kind or operation, rows)
             else:
                 report.waiting += rows
+        if SHADOW in report.skipped:
+            report.warnings.append(told_shadows(report.skipped[SHADOW]))
         shown = sorted(tables)[:SHOWN_TABLES]
         report.details["tables"] = {name: dict(tables[name]) for name in shown}
 

@@ -10,7 +10,7 @@ from waybill.caches import Bounded
 from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.carried import carried_with
 from waybill.mapping.moves import moved
-from waybill.mapping.rules import NOT_MET, NOT_SELECTED
+from waybill.mapping.rules import NOT_MET
 from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, of_shard
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
@@ -101,7 +101,7 @@ class ChangeMapper:
         """What becomes of a change."""
         mapped = self.of(change.schema)
         if mapped is None:
-            return Mapped(None, NOT_SELECTED)
+            return Mapped(None, self.rules.left_out(change.schema))
         if self.hides(change.operation, change.schema.table, change.ddl_text, change.extra):
             return Mapped(None, STATEMENT)
         if mapped.same:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.mapping.shadows import SHADOW, is_shadow
+
 if TYPE_CHECKING:
     from waybill.records import TableSchema
 
@@ -100,13 +102,21 @@ class Rules:
         exclude: names or patterns of tables that are left out.
         of_tables: what is made of tables. All rules that name a table apply; where two say
             something about one thing, the first one counts.
+        shadows: whether shadow tables of online schema changes are left out that `include` does not
+            name as they are.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     of_tables: tuple[Rule, ...] = ()
+    shadows: bool = False
 
     def __bool__(self) -> bool:
+        return bool(self.of_all or self.shadows)
+
+    @property
+    def of_all(self) -> bool:
+        """Whether it says anything about tables that are no shadow tables."""
         return bool(self.include or self.exclude or self.of_tables)
 
     @property
@@ -142,10 +152,19 @@ class Rules:
 
     def selects(self, schema: TableSchema) -> bool:
         """Whether changes of a table are taken; those of no table are."""
+        return self.left_out(schema) is None
+
+    def left_out(self, schema: TableSchema) -> str | None:
+        """Why changes of a table are left out, None where they are taken."""
         if not schema.table:
-            return True
+            return None
         names = names_of(schema)
-        return not fits(names, self.exclude) and (not self.include or fits(names, self.include))
+        if fits(names, self.exclude) or (self.include and not fits(names, self.include)):
+            return NOT_SELECTED
+        named = any(name in self.include for name in names)
+        if self.shadows and not named and is_shadow(schema.table, schema.dialect):
+            return SHADOW
+        return None
 
     def rules_of(self, schema: TableSchema) -> list[Rule]:
         """The rules that name a table; changes of no table stay as they are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, SchemaChangeError
+from waybill.mapping.shadows import swapped
 from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renamed_tables
 from waybill.merge.state import Default
 from waybill.order import sequence_of
@@ -53,6 +54,15 @@ def read_statement(statement: Statement) -> Meaning:
     if statement.has_table:
         names.add(statement.qualified)
     pairs = ", ".join(f"{'.'.join(old)} to {'.'.join(new)}" for old, new in renamed)
+    ended = swapped(renamed)
+    if 2 * len(ended) == len(renamed):
+        altered = {named(statement, parts, 2) for parts in ended}
+        warning = (
+            f"an online schema change of {', '.join(sorted(altered))} has ended ({pairs}): the "
+            "rows stay, and each gets new columns and types with its next change; a full reload "
+            "brings what all rows got by it, such as the default of a new column"
+        )
+        return meaning._replace(names=frozenset(altered), warnings=(warning,))
     warning = (
         f"the source renamed {pairs}: the lake keeps its rows under the names of before and puts "
         "only new changes under the new ones; a full reload of these tables puts it right"

@@ -27,7 +27,9 @@ _BLANK = r"(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*+"
 _FRONT = re.compile(_BLANK, re.DOTALL)
 _EMPTIES = re.compile(r"(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE)
 _ALTER = re.compile(r"alter\b", re.IGNORECASE)
-_RENAMES = re.compile(r"rename\s+(?:tables?\s+(?:if\s+exists\s+)?)?", re.IGNORECASE)
+_RENAMES = re.compile(
+    rf"rename\b{_BLANK}(?:tables?\b{_BLANK}(?:if\s+exists\s+)?)?", re.IGNORECASE | re.DOTALL
+)
 _PART = r"(?:`[^`]+`|\"[^\"]+\"|\w[\w$#]*)"
 _TABLE = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _TO = re.compile(rf"\s*({_TABLE})\s+to\s+({_TABLE})\s*(?:,|;?{_BLANK}$)", re.IGNORECASE | re.DOTALL)
@@ -142,7 +144,7 @@ def _renamed(text: str, at: int) -> tuple[tuple[tuple[str, ...], tuple[str, ...]
     found = []
     while at < len(text):
         pair = _TO.match(text, at)
-        if pair is None and text[:at].strip().lower() == "rename":
+        if pair is None and "table" not in text[:at].lower():
             # Without the word TABLE it may be of anything else, e.g. a user.
             return ()
         if pair is None:

@@ -13,6 +13,7 @@ brings back may be older than the hold. With either nothing is held, and the bat
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.counting import counted
@@ -93,7 +94,10 @@ class Parts:
                 f"brings transactions, which belong to several tables: decide first: {held.why}"
             )
             raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
-        again = {name for name in self.held if self._is_tried(self.held[name])}
+        again: dict[int | None, set[str]] = defaultdict(set)
+        for name, held in self.held.items():
+            if self._is_tried(held):
+                again[held.after].add(name)
         left: dict[str, SchemaChangeError] = {}
         statements = Statements(increment, self.before.unnumbered)
         self.before.unnumbered = statements.offsets
@@ -109,8 +113,7 @@ class Parts:
         for name, error in left.items():
             self._hold(name, increment.after, error)
         parts = [first]
-        for after in {self.held[name].after for name in again}:
-            names = {name for name in again if self.held[name].after == after}
+        for after, names in again.items():
             parts += self._released(increment, after, names, first.plan.state)
         for name, held in self.held.items():
             came = _changes(survey.tables.get(name))

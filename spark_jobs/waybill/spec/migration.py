@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -186,6 +187,9 @@ class Migration(Model):
     """Keys and types, by table name or pattern."""
     select: Selection = Field(default_factory=Selection)
     """Which [tables](mapping.md) are taken."""
+    shadow_tables: Literal["leave_out", "take"] = "leave_out"
+    """Whether [shadow tables](mapping.md#shadow-tables) of gh-ost and pt-online-schema-change are
+    left out."""
     map: list[TableMapping] = Field(default_factory=list)
     """[What becomes](mapping.md) of tables and columns, in the lake and for every target."""
     schema_changes: list[SchemaChanges] = Field(default_factory=list)
@@ -381,7 +385,7 @@ class Migration(Model):
         Raises:
             ConfigurationError: the key of a mask is missing.
         """
-        return rules_of(self.select, self.map)
+        return replace(rules_of(self.select, self.map), shadows=self.shadow_tables == "leave_out")
 
     @property
     def decisions(self) -> Decisions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.unit.spec.spec_files import GOOD, writer_in
@@ -60,3 +62,11 @@ def test_entries_that_name_no_table_or_never_count(load):
     )
     assert len(found) == 3
     assert list(check_decisions(spec.schema_changes[:1], [])) == [], "an empty sample tells nothing"
+
+
+def test_the_example_of_the_page_is_one(load):
+    page = (Path(__file__).parents[3] / "docs/merge.md").read_text(encoding="utf-8")
+    example = page.partition("## Schema changes")[2].partition("```yaml\n")[2].partition("```")[0]
+    spec = load(example)
+    assert spec.decisions.find("shop.orders") == Decision(add="stop", rename="beside")
+    assert spec.decisions.find("shop.items") == Decision(retype="rewrite")
