@@ -16,6 +16,10 @@ from waybill.lake.branches import CLEARED
 ASIDE = "waybill.aside"
 """Table property: the column that is true in rows that are kept aside."""
 
+LISTS = {"commit.manifest.min-count-to-merge": "20"}
+"""Property of tables that keep rows aside: a list of files that names some of these rows is written
+anew with each batch that is shown, so there are to be few."""
+
 DELETED_FILES = "deleted-data-files"
 
 
@@ -68,4 +72,7 @@ def keep_aside(table: Any, column: str, partitioned: bool) -> None:
     """
     if not partitioned:
         table.updateSpec().addField(column).commit()
-    table.updateProperties().set(ASIDE, column).commit()
+    update = table.updateProperties().set(ASIDE, column)
+    for key, value in LISTS.items():
+        update = update.set(key, value)
+    update.commit()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake import commit as commits
-from waybill.lake.aside import ASIDE
+from waybill.lake.aside import ASIDE, LISTS
 from waybill.lake.branches import branch_base, branches
 from waybill.lake.catalog import Catalog
 from waybill.lake.catalog_properties import catalog_properties
@@ -173,7 +173,7 @@ class Lake(History):
         Returns:
             The full name, and how its rows are laid out.
         """
-        own = {QUALIFIED: qualified, ASIDE: aside, **(properties or {})}
+        own = {QUALIFIED: qualified, ASIDE: aside, **LISTS, **(properties or {})}
         for _ in range(2):  # Another table may take the name in the same moment.
             table, found = self._merged(qualified)
             made = self._ensure(table, found, schema, (aside,), own)
