@@ -112,7 +112,7 @@ test-browser: setup browser ## Run the tests of the pages in a browser
 	@scripts/test.sh browser
 
 .PHONY: test-consumers
-test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes
+test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes, and DuckDB the lake
 	@scripts/test.sh consumers
 
 .PHONY: test-e2e

@@ -12,8 +12,8 @@ from tests.consumers.lake_readers import by_duckdb, by_pyiceberg, by_spark
 from tests.spark.merge.test_full_loads import TABLES, image, oms
 from waybill import jobs
 from waybill.lake import Lake
-from waybill.maintenance import run_upkeep
 from waybill.spec.migration import Migration
+from waybill.upkeep.run import run_upkeep
 
 pytestmark = pytest.mark.consumers
 

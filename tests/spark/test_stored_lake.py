@@ -12,8 +12,8 @@ from tests.spark.stored_lake import PLACE, feed, message, migration, order, unpa
 from tests.unit.cli.command_line import waybill
 from waybill import jobs
 from waybill.lake import Lake
-from waybill.maintenance import run_upkeep
 from waybill.spec.migration import Migration
+from waybill.upkeep.run import run_upkeep
 
 pytestmark = pytest.mark.spark
 

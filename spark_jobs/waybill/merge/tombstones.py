@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
+from waybill.lake.setting_aside import set_aside
 from waybill.lake.upkeep import BUSY, MEANWHILE
 from waybill.lake.upkeep import STAGE as UPKEEP
 from waybill.merge import columns as own
@@ -67,6 +68,7 @@ def _forget(ledger: Ledger, branch: Branch, oldest_ms: int) -> tuple[int, str | 
     where = f"{own.DELETED} AND {own.BATCH} NOT IN ({young})"
     found = branch.read().where(where).count()
     if found:
+        set_aside(lake, branch)
         branch.sql(f"DELETE FROM {{branch}} WHERE {where}")
         branch.fast_forward(alone=True)
     return found, None

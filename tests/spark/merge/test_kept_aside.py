@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
 
 import pytest
 
 from tests.spark.merge.merge_lake import rows_of, schema
 from tests.spark.merge.test_merge_stage import TABLE, ddl, images, row, step
+from waybill.lake import Lake
 from waybill.lake.catalog import Catalog
 from waybill.lake.upkeep import keep_up
-
-if TYPE_CHECKING:
-    from waybill.lake import Lake
+from waybill.merge.table_rows import rows_in_order
+from waybill.merge.table_states import table_state
+from waybill.upkeep.run import run_upkeep
 
 pytestmark = pytest.mark.spark
 
@@ -70,6 +71,36 @@ def test_a_change_of_another_program_stays_and_costs_no_tombstone(lake: Lake, mi
     late_change_loses(lake, spec)
     assert [r["id"] for r in images(lake)] == ["1", "5"]
     late_change_loses(lake, spec, "later")
+
+
+def as_before(self: Lake, qualified, schema, aside, properties=None):
+    """Makes a merged table as earlier versions did."""
+    table = self.ensure(self.merged(qualified), schema, (), properties)
+    return table, self.metadata(table).layout
+
+
+@pytest.mark.parametrize("keep", ["0s", "90d", None])
+def test_a_table_of_before_is_read_rightly_and_moved(
+    lake: Lake, migration, monkeypatch, keep: str | None
+) -> None:
+    """By upkeep that forgets its tombstone, by upkeep that keeps it, or by the next batch."""
+    spec = migration()
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "ensure_merged", as_before)
+        table = with_a_tombstone(lake, spec)
+    assert len(rows_of(lake, "shop.t", dead=True)) == lake.read(table).count() == 4
+    live = list(rows_in_order(lake, table_state(lake, spec, "shop.t")))
+    assert [row["id"] for row in live] == ["1", "3", "5"]
+    if keep is not None:
+        time.sleep(0.01)
+        upkeep = run_upkeep(migration(tombstones={"keep": keep}), lake)
+        (kept,) = [one for one in upkeep if one.table == table]
+        assert (kept.left, kept.tombstones) == (None, 1 if keep == "0s" else 0)
+        assert lake.read(table).count() == 3
+        assert len(rows_of(lake, "shop.t", dead=True)) == (3 if keep == "0s" else 4)
+    if keep != "0s":
+        late_change_loses(lake, spec)
+    assert [r["id"] for r in images(lake)] == ["1", "3", "5"]
 
 
 @pytest.mark.parametrize("done", [False, True])
