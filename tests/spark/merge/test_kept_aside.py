@@ -10,6 +10,7 @@ from tests.spark.merge.merge_lake import rows_of, schema
 from tests.spark.merge.test_merge_stage import TABLE, ddl, images, row, step
 from waybill.lake import Lake
 from waybill.lake.catalog import Catalog
+from waybill.lake.table_properties import QUALIFIED
 from waybill.lake.upkeep import keep_up
 from waybill.merge.table_rows import rows_in_order
 from waybill.merge.table_states import table_state
@@ -75,7 +76,8 @@ def test_a_change_of_another_program_stays_and_costs_no_tombstone(lake: Lake, mi
 
 def as_before(self: Lake, qualified, schema, aside, properties=None):
     """Makes a merged table as earlier versions did."""
-    table = self.ensure(self.merged(qualified), schema, (), properties)
+    own = {QUALIFIED: qualified, **(properties or {})}
+    table = self.ensure(self.merged(qualified), schema, (), own)
     return table, self.metadata(table).layout
 
 
