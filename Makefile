@@ -57,7 +57,7 @@ servers: $(VENV)/.ready $(SERVERS:%=jars/%/.ready) ## Fetch the servers that som
 	@scripts/preflight.sh java
 
 .PHONY: consumers
-consumers: servers $(CONSUMERS:%=jars/consumers/%/.ready) ## Fetch the programs that read in tests what is published, once
+consumers: servers $(CONSUMERS:%=jars/consumers/%/.ready) jars/consumers/duckdb/.ready ## Fetch the programs that read in tests what is published, once
 
 .PHONY: browser
 browser: ## Make sure of the Chromium that some tests drive
@@ -112,7 +112,7 @@ test-browser: setup browser ## Run the tests of the pages in a browser
 	@scripts/test.sh browser
 
 .PHONY: test-consumers
-test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes
+test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes, and DuckDB the lake
 	@scripts/test.sh consumers
 
 .PHONY: test-e2e
@@ -154,6 +154,7 @@ lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars
 	$(UV) pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.txt
 	$(UV) pip compile $(COMPILE) $(UPGRADE) --group dev --group bench -c requirements.txt -o requirements-dev.txt
 	$(UV) pip compile $(COMPILE) $(UPGRADE) --group executors -c requirements.txt -o requirements-executors.txt
+	$(UV) pip compile $(COMPILE) tests/consumers/duckdb.in -o tests/consumers/duckdb.txt
 	@$(MAKE) --no-print-directory $(VENV)/.ready
 	$(PY) scripts/jars.py lock
 	$(PY) scripts/jars.py lock jars-s3.lock jars/s3
@@ -206,6 +207,11 @@ $(SERVERS:%=jars/%/.ready): jars/%/.ready: stack/%.lock scripts/jars.py | $(VENV
 $(CONSUMERS:%=jars/consumers/%/.ready): jars/consumers/%/.ready: tests/consumers/%.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
 	@$(PY) scripts/jars.py fetch $< $(@D)
+	@touch $@
+
+# Beside the packages of .venv: no newer DuckDB can be had with its reader of Iceberg, and the benchmarks take the newest.
+jars/consumers/duckdb/.ready: tests/consumers/duckdb.txt | $(VENV)/bin/uv
+	@$(UV) pip install --quiet --python $(PY) --require-hashes --no-deps --target $(@D) -r $<
 	@touch $@
 
 jars/spark.jsa: jars/.ready $(VENV)/.synced scripts/class_archive.py

@@ -50,7 +50,7 @@ class Line:
         return {row["batch"]: row["count"] for row in rows}
 
     def images(self) -> list[dict[str, Any]]:
-        table = self.lake.read(self.lake.merged("shop.orders")).where("NOT _waybill_deleted")
+        table = self.lake.read(self.lake.merged("shop.orders"))
         return sorted((row.asDict() for row in table.select("id", "title").collect()), key=str)
 
 

@@ -7,6 +7,40 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from waybill.lake.metadata import Metadata
 
+CLEARED = "waybill.cleared"
+"""Key of the summary of a snapshot that is its parent without the rows that are kept aside, see
+`waybill.lake.aside`."""
+STAGED = "waybill.stage"
+"""Key of the summary of a snapshot that a stage has committed."""
+
+
+def whole(metadata: Metadata) -> int | None:
+    """The newest visible snapshot with the rows that are kept aside; None where main has none.
+
+    Stages go on from it. It is main's own, or the one that main's was cleared from; what another
+    program has compacted since is passed over, as it had no such rows to compact.
+    """
+    main = metadata.refs.get("main")
+    for snapshot in metadata.ancestors(main):
+        if CLEARED in snapshot.summary:
+            return snapshot.parent
+        if snapshot.summary.get("operation") != "replace":
+            break
+    return main
+
+
+def lost_aside(metadata: Metadata, base: int) -> int | None:
+    """The snapshot with the rows that are kept aside, where the visible one `base` lacks them.
+
+    That is so where another program has changed rows of main after it was cleared.
+    """
+    for snapshot in metadata.ancestors(base):
+        if CLEARED in snapshot.summary:
+            return snapshot.parent
+        if STAGED in snapshot.summary:
+            break
+    return None
+
 
 def branches(metadata: Metadata) -> list[str]:
     """Every branch but main."""
@@ -21,7 +55,7 @@ def branch_base(metadata: Metadata, name: str) -> int | None:
 
 
 def alike(metadata: Metadata) -> list[int | None]:
-    """Snapshots with the rows that main has: its newest one, and those that it was compacted from.
+    """Snapshots that are what main is: its newest, what it was cleared of, or compacted from.
 
     The line ends where a tag names a compaction: somebody goes on from there, so it has to stay.
     """
@@ -29,6 +63,8 @@ def alike(metadata: Metadata) -> list[int | None]:
     tagged = {metadata.refs[tag] for tag in metadata.tags}
     for snapshot in metadata.ancestors(metadata.refs.get("main")):
         found.append(snapshot.id)
+        if CLEARED in snapshot.summary:
+            continue
         if snapshot.summary.get("operation") != "replace" or snapshot.id in tagged:
             break
     return found or [None]

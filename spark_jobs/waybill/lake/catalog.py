@@ -15,6 +15,7 @@ import msgspec
 
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
+from waybill.lake.aside import ASIDE, cleared, keep_aside, whole_of
 from waybill.lake.data_files import DataFileWriter, WrittenFile, with_field_ids
 from waybill.lake.future_columns import schema_shown
 from waybill.lake.metadata import Metadata, read_metadata
@@ -63,6 +64,10 @@ class Catalog:
         """
         return getattr(self.jvm, name)
 
+    def equal(self, column: str, value: str | bool) -> Any:
+        """Iceberg's expression for rows with a value in a column."""
+        return self.java("org.apache.iceberg.expressions.Expressions").equal(column, value)
+
     def identifier(self, namespace: str, name: str) -> Any:
         """Iceberg's identifier of a table."""
         found = self._identifiers.get((namespace, name))
@@ -73,10 +78,6 @@ class Catalog:
             found = self.java("org.apache.iceberg.catalog.TableIdentifier").of(names)
             self._identifiers[namespace, name] = found
         return found
-
-    def exists(self, namespace: str, name: str) -> bool:
-        """Whether the table is there."""
-        return self.find(namespace, name) is not None
 
     def tables(self, namespace: str) -> list[str]:
         """Names of the tables of a namespace, sorted."""
@@ -179,6 +180,15 @@ class Catalog:
             # Of those that are there the union would take another type, or fail because of it.
             columns = self._columns(columns_of(schema, *lacking))
             self.load(namespace, name).updateSchema().unionByNameWith(columns).commit()
+
+    def keep_aside(self, namespace: str, name: str, column: str) -> None:
+        """Let a table keep the rows aside in which a column is true, see `waybill.lake.aside`."""
+        parts = [part for part, _ in self.metadata(namespace, name).layout.partitions]
+        try:
+            keep_aside(self.load(namespace, name), column, column in parts)
+        except Exception:  # Another run of the batch may have done it meanwhile.
+            if self.metadata(namespace, name).properties.get(ASIDE) != column:
+                raise
 
     def data_file_writer(
         self, namespace: str, name: str, schema: pa.Schema
@@ -346,11 +356,14 @@ class Catalog:
         parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
         bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
         metadata = self.java("org.apache.iceberg.FileMetadata")
-        gone = []
+        gone, specs = [], table.specs()
         for delete in deletes:
             source = table.io().newInputFile(delete.path)
-            file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
-            file = file.withPath(delete.path).withFormat("parquet")
+            # They belong where the rows are that they delete.
+            file = metadata.deleteFileBuilder(specs.get(delete.of.partitioning))
+            file = file.ofPositionDeletes().withPath(delete.path).withFormat("parquet")
+            if delete.of.partition is not None:
+                file = file.withPartitionPath(delete.of.partition)
             file = file.withFileSizeInBytes(delete.bytes)
             gone.append(file.withMetrics(parquet.fileMetrics(source, bounds)).build())
 
@@ -364,7 +377,7 @@ class Catalog:
                 update = update.addDeletes(file)
             if deletes:
                 # Deletes of a file that is gone would let its rows, written elsewhere since, stay.
-                named = [delete.of for delete in deletes]
+                named = [delete.of.path for delete in deletes]
                 update = update.validateDataFilesExist(named).validateDeletedFiles()
             return update
 
@@ -389,6 +402,8 @@ class Catalog:
     ) -> bool:
         """Let main be `to` if it still is `expected`, and drop a branch, in one atomic step.
 
+        Of a table that keeps rows aside main names `to` without those.
+
         Args:
             namespace: of the table.
             name: of the table.
@@ -402,19 +417,25 @@ class Catalog:
             False when main is something else, or another branch is there that must not be.
         """
         while True:
-            operations = self.load(namespace, name).operations()
+            table = self.load(namespace, name)
+            operations = table.operations()
             before = operations.current()
-            main = self._snapshot_of(before, "main")
+            main = whole_of(before)
             if main == to:
                 # Our own commit whose answer was lost on the way.
                 return True
             if main != expected or (alone and self._branches(before) - {"main", drop}):
                 return False
-            ref = self.java("org.apache.iceberg.SnapshotRef").branchBuilder(to)
-            ref = ref.maxSnapshotAgeMs(FOREVER_MS).build()
-            after = (
-                self.java("org.apache.iceberg.TableMetadata").buildFrom(before).setRef("main", ref)
-            )
+            after = self.java("org.apache.iceberg.TableMetadata").buildFrom(before)
+            aside = before.properties().get(ASIDE)
+            made = None if aside is None else cleared(table, self.equal(str(aside), True), drop)
+            if made is not None:
+                if made.parentId() != to:
+                    return False
+                after = after.addSnapshot(made)
+            ref = self.java("org.apache.iceberg.SnapshotRef")
+            ref = ref.branchBuilder(to if made is None else made.snapshotId())
+            after = after.setRef("main", ref.maxSnapshotAgeMs(FOREVER_MS).build())
             if becomes:
                 parser = self.java("org.apache.iceberg.SchemaParser")
                 schema = schema_shown(parser, before.schema(), becomes)
@@ -431,12 +452,8 @@ class Catalog:
             operations = self.load(namespace, name).operations()
             before = operations.current()
             builder = kind.tagBuilder(snapshot) if tag else kind.branchBuilder(snapshot)
-            builder = (
-                self.java("org.apache.iceberg.TableMetadata")
-                .buildFrom(before)
-                .setRef(ref, builder.build())
-            )
-            if self._commit(operations, before, builder.build()):
+            after = self.java("org.apache.iceberg.TableMetadata").buildFrom(before)
+            if self._commit(operations, before, after.setRef(ref, builder.build()).build()):
                 return
 
     def remove_refs(self, namespace: str, name: str, refs: list[str]) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
-from waybill.lake.branches import alike, branches, doomed
+from waybill.lake.branches import STAGED, alike, branches, doomed, whole
 from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BATCH, STAGE, CURSOR, REPORT = (
     "waybill.batch",
-    "waybill.stage",
+    STAGED,
     "waybill.cursor",
     "waybill.report",
 )
@@ -93,7 +93,7 @@ class Branch:
     Attributes:
         table: full name of the table.
         name: name of the branch; no two runs use the same.
-        base: snapshot of main that it starts from, None for an empty table.
+        base: visible snapshot that it starts from (`branches.whole`), None for an empty table.
         becomes: the names that columns of its own get when it becomes visible (`future_columns`).
 
     Data files that were written for it are committed when somebody asks for its rows, at the latest
@@ -119,6 +119,11 @@ class Branch:
         """Its newest snapshot, with all that was written so far."""
         self._settle()
         assert self._head is not None, "a branch that is there has a snapshot"
+        return self._head
+
+    @property
+    def begun(self) -> int | None:
+        """Its newest snapshot so far; what it starts from where none was written yet."""
         return self._head
 
     @property
@@ -297,17 +302,15 @@ class Branch:
         return self._advance("added-records")
 
     def delete_partition(self, column: str, value: str) -> int:
-        """Delete the rows of a partition; costs no query.
+        """Delete the rows of a partition, which costs no query; returns how many they were."""
+        rows = self._catalog.equal(column, value)
+        return self.change(lambda t: t.newDelete().deleteFromRowFilter(rows), "deleted-records")
 
-        Returns:
-            How many rows were deleted.
-        """
+    def change(self, make: Callable[[Any], Any], counter: str) -> int:
+        """Commit what Iceberg's own API makes of the table; returns a counter of the snapshot."""
         self._settle()
-        expressions = self._catalog.java("org.apache.iceberg.expressions.Expressions")
-        table = self._catalog.load(*self._path)
-        delete = table.newDelete().deleteFromRowFilter(expressions.equal(column, value))
-        delete.toBranch(self.name).commit()
-        return self._advance("deleted-records")
+        make(self._catalog.load(*self._path)).toBranch(self.name).commit()
+        return self._advance(counter)
 
     def sql(self, statement: str, values: Mapping[str, str | int] | None = None) -> dict[str, str]:
         """Run a statement in which `{branch}` stands for this branch, e.g. a MERGE.
@@ -369,8 +372,8 @@ class Branch:
         moved = move(self.base, self.head, self.name, self.becomes, alone)
         if not moved and not alone:
             metadata = self._catalog.metadata(*self._path)
-            main = metadata.refs.get("main")
-            moved = self.base in alike(metadata) and move(main, self.head, self.name, self.becomes)
+            main, same = whole(metadata), self.base in alike(metadata)
+            moved = same and move(main, self.head, self.name, self.becomes)
         if not moved:
             message = (
                 f"another run has moved {self.table} since this one started, so nothing of this "
@@ -381,7 +384,7 @@ class Branch:
     def left_behind(self) -> bool:
         """Whether main has got other rows since, so that the branch cannot become visible."""
         metadata = self._catalog.metadata(*self._path)
-        return metadata.refs.get("main") != self.head and self.base not in alike(metadata)
+        return whole(metadata) != self.head and self.base not in alike(metadata)
 
     def drop(self) -> None:
         """Remove the branch."""
@@ -464,7 +467,6 @@ def start_branch(
     """
     namespace, name = split(table)
     metadata = catalog.metadata(namespace, name)
-    main = metadata.refs.get("main")
     prefix = branch_prefix(stage, batch)
     leftovers = [ref for ref in branches(metadata) if ref.startswith(prefix)]
     if stage != "merge":
@@ -474,7 +476,7 @@ def start_branch(
             if ref.startswith(f"{stage}_") and ref not in leftovers and doomed(metadata, ref)
         ]
     catalog.remove_refs(namespace, name, leftovers)
-    branch = Branch(catalog, table, prefix + secrets.token_hex(4), main, None)
+    branch = Branch(catalog, table, prefix + secrets.token_hex(4), whole(metadata), None)
     if at_once:
         branch.begin()
     return branch

@@ -86,7 +86,8 @@ class DataFileWriter:
         written: list[WrittenFile] = []
         with ExitStack() as stack:
             for batch in batches:
-                for values, rows in self._by_partition(batch):
+                for found, rows in self._by_partition(batch):
+                    values = tuple(map(_text, found))
                     file = files.get(values)
                     if file is None:
                         file = files[values] = stack.enter_context(_File(self, values))
@@ -104,7 +105,7 @@ class DataFileWriter:
 
     def _by_partition(
         self, batch: pa.RecordBatch
-    ) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
+    ) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -230,6 +231,11 @@ def repeating(rows: pa.Table) -> list[str]:
         if not pa.types.is_nested(field.type)
         if pc.count_distinct(sample.column(field.name)).as_py() <= max(1, len(sample) // _OFTEN)
     ]
+
+
+def _text(value: Any) -> str:
+    """A value of a partition column as Iceberg writes it: texts and booleans are all there are."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def begin_of(group: Any) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake import commit as commits
-from waybill.lake.branches import alike, branch_base, branches
+from waybill.lake.branches import alike, branch_base, branches, whole
 from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
@@ -43,6 +44,14 @@ class BranchInfo(NamedTuple):
 def in_order(values: Iterable[Any]) -> tuple[Any, ...]:
     """What rows are sorted by: their values, in which None goes first."""
     return tuple((value is not None, 0 if value is None else value) for value in values)
+
+
+def plain_value(value: Any) -> Any:
+    """A value as every reader of the lake gives it: times in UTC, bytes that do not change."""
+    if isinstance(value, datetime):
+        # Spark's are those of this machine's clock, and do not say so.
+        return value.astimezone(UTC)
+    return bytes(value) if isinstance(value, bytearray) else value
 
 
 class History(ABC):
@@ -130,9 +139,14 @@ class History(ABC):
         return {owner: f"{CATALOG}.{self.migration}.{owned[owner]}" for owner in sorted(owned)}
 
     def head(self, table: str, ref: str = "main") -> int | None:
-        """Id of the snapshot that a branch or tag names; None if there is none."""
+        """Id of the snapshot that a branch or tag names; None if there is none.
+
+        Of main it is the whole one, with the rows that are kept aside (`branches.whole`).
+        """
         metadata = self.found(table)
-        return None if metadata is None else metadata.refs.get(ref)
+        if metadata is None:
+            return None
+        return whole(metadata) if ref == "main" else metadata.refs.get(ref)
 
     def commits(self, table: str) -> Iterator[Commit]:
         """What stages committed to main, newest first."""

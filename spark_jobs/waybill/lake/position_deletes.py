@@ -13,6 +13,7 @@ from waybill.storage.file_store import open_store
 
 if TYPE_CHECKING:
     from waybill.lake.data_files import DataFileWriter
+    from waybill.lake.stored_files import StoredFile
 
 _PATH_ID, _POS_ID = 2147483546, 2147483545
 
@@ -28,15 +29,15 @@ class WrittenDeletes(NamedTuple):
 
     path: str
     bytes: int
-    of: str
+    of: StoredFile
 
 
-def write_deletes(writer: DataFileWriter, data_file: str, places: Any) -> WrittenDeletes:
+def write_deletes(writer: DataFileWriter, of: StoredFile, places: Any) -> WrittenDeletes:
     """Write which rows of a data file are gone.
 
     Args:
         writer: writes the table's data files; these are put beside them.
-        data_file: the file, as the table names it.
+        of: the file.
         places: the places of its rows, from 0, sorted.
     """
     import pyarrow as pa
@@ -48,7 +49,7 @@ def write_deletes(writer: DataFileWriter, data_file: str, places: Any) -> Writte
     schema = pa.schema(
         [field("file_path", pa.string(), _PATH_ID), field("pos", pa.int64(), _POS_ID)]
     )
-    paths = pa.repeat(pa.scalar(data_file), len(places))
+    paths = pa.repeat(pa.scalar(of.path), len(places))
     table = pa.Table.from_arrays([paths, pa.array(places)], schema=schema)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
@@ -56,4 +57,4 @@ def write_deletes(writer: DataFileWriter, data_file: str, places: Any) -> Writte
     name = f"{secrets.token_hex(16)}-deletes.parquet"
     with open_store(writer.opened).write(name) as stream:
         stream.write(content)
-    return WrittenDeletes(f"{writer.folder}/{name}", content.size, data_file)
+    return WrittenDeletes(f"{writer.folder}/{name}", content.size, of)

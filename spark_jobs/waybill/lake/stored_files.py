@@ -14,11 +14,15 @@ class StoredFile(NamedTuple):
         path: where it is, as the table names it.
         opened: the same as tasks open it.
         deletes: the files of position deletes that may name its rows, as tasks open them.
+        partitioning: the number of the way in which it is partitioned.
+        partition: the part that it belongs to (`name=value/…`), None where it belongs to none.
     """
 
     path: str
     opened: str
     deletes: tuple[str, ...] = ()
+    partitioning: int = 0
+    partition: str | None = None
 
     def deleted(self) -> Any:
         """The places of the rows that are gone from it."""

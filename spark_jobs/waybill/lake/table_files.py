@@ -25,13 +25,16 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
     Returns:
         None where tasks cannot read one of them without Iceberg.
     """
-    planned = catalog.load(*split(table)).newScan().useSnapshot(snapshot).planFiles()
+    loaded = catalog.load(*split(table))
+    specs = loaded.specs()
+    planned = loaded.newScan().useSnapshot(snapshot).planFiles()
     found: list[StoredFile] = []
     try:
         tasks = planned.iterator()
         while tasks.hasNext():
             task = tasks.next()
-            path = str(task.file().location())
+            file = task.file()
+            path = str(file.location())
             deletes = []
             for delete in task.deletes():
                 known = catalog.opened_by_tasks(str(delete.location()))
@@ -40,9 +43,12 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
                     return None
                 deletes.append(known)
             known = catalog.opened_by_tasks(path)
-            if known is None or str(task.file().format()) != "PARQUET":
+            if known is None or str(file.format()) != "PARQUET":
                 return None
-            found.append(StoredFile(path, known, tuple(deletes)))
+            number = int(file.specId())
+            spec = specs.get(number)
+            part = None if spec.isUnpartitioned() else str(spec.partitionToPath(file.partition()))
+            found.append(StoredFile(path, known, tuple(deletes), number, part))
     finally:
         planned.close()
     return sorted(found)
@@ -103,7 +109,9 @@ def searched_files(
             return []
     scan = catalog.load(*split(table)).newScan().useSnapshot(snapshot)
     scan = _asking(catalog, scan, where)
-    parts = {part for part, _ in catalog.metadata(*split(table)).layout.partitions}
+    layout = catalog.metadata(*split(table)).layout
+    # Where files are partitioned in several ways, a file's own may not tell what rows it has.
+    parts = {part for part, _ in layout.partitions} if layout.partitionings == 1 else set()
     left = {column: values for column, values in where.items() if column not in parts}
     found: list[Planned] = []
     size = 0

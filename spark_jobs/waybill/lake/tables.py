@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake import commit as commits
+from waybill.lake.aside import ASIDE, LISTS
 from waybill.lake.branches import branch_base, branches
 from waybill.lake.catalog import Catalog
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.future_columns import becomes_of
-from waybill.lake.history import Chosen, History
+from waybill.lake.history import Chosen, History, plain_value
 from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waybill.lake.data_files import DataFileWriter
-    from waybill.lake.metadata import Metadata
+    from waybill.lake.metadata import Layout, Metadata
     from waybill.lake.stored_files import StoredFile
     from waybill.spec.migration import Migration
 
@@ -113,7 +113,7 @@ class Lake(History):
 
     def exists(self, table: str) -> bool:
         """Whether the table is there."""
-        return self._catalog.exists(*split(table))
+        return self.found(table) is not None
 
     def ensure(
         self,
@@ -159,21 +159,33 @@ class Lake(History):
         self,
         qualified: str,
         schema: pa.Schema,
+        aside: str,
         properties: Mapping[str, str] | None = None,
-    ) -> tuple[str, dict[str, str]]:
+    ) -> tuple[str, Layout]:
         """Make the merged table of a source table if it is not there.
 
+        Args:
+            qualified: the source table's name.
+            schema: its columns.
+            aside: the column that is true in rows that are kept aside (`waybill.lake.aside`).
+            properties: Iceberg properties beside `TABLE_PROPERTIES`.
+
         Returns:
-            The full name, and the types of its columns by their names.
+            The full name, and how its rows are laid out.
         """
-        own = {QUALIFIED: qualified, **(properties or {})}
-        table, found = self._merged(qualified)
-        made = self._ensure(table, found, schema, properties=own)
-        if not _owned(made, qualified):
-            # Another table took the name in the same moment.
+        own = {QUALIFIED: qualified, ASIDE: aside, **LISTS, **(properties or {})}
+        for _ in range(2):  # Another table may take the name in the same moment.
             table, found = self._merged(qualified)
-            made = self._ensure(table, found, schema, properties=own)
-        return table, made.layout.types
+            made = self._ensure(table, found, schema, (aside,), own)
+            if _owned(made, qualified):
+                break
+        self.keep_aside(table, aside)
+        return table, made.layout
+
+    def keep_aside(self, table: str, column: str) -> None:
+        """Let a table keep the rows aside in which a column is true (`waybill.lake.aside`)."""
+        if self.metadata(table).properties.get(ASIDE) != column:
+            self._catalog.keep_aside(*split(table), column)
 
     def properties(self, table: str) -> dict[str, str]:
         """The table's Iceberg properties."""
@@ -249,7 +261,7 @@ class Lake(History):
         for column, values in where.items():
             rows = rows.where(rows[column].isin(*values))
         for row in rows.select(*columns).toLocalIterator(prefetchPartitions=True):
-            plain = {name: _plain(value) for name, value in row.asDict().items()}
+            plain = {name: plain_value(value) for name, value in row.asDict().items()}
             if chosen is None or chosen.accepts(plain):
                 yield plain
 
@@ -467,6 +479,10 @@ class Lake(History):
         """The table in Iceberg's own API."""
         return self._catalog.load(*split(table))
 
+    def java(self, name: str) -> Any:
+        """A class of Java by its full name."""
+        return self._catalog.java(name)
+
     def tables(self) -> dict[str, list[str]]:
         """Names of the tables that are there, by namespace."""
         spaces: list[Any] = [self.migration, log_namespace(self.migration)]
@@ -482,11 +498,3 @@ def _opened(path: str) -> Any:
     """A data file for whoever reads all of it here."""
     system, place = open_storage(path)
     return system.open(place, "rb")
-
-
-def _plain(value: Any) -> Any:
-    """A value as every reader of the lake gives it: times in UTC, bytes that do not change."""
-    if isinstance(value, datetime):
-        # Spark's are those of this machine's clock, and do not say so.
-        return value.astimezone(UTC)
-    return bytes(value) if isinstance(value, bytearray) else value

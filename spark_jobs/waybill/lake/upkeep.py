@@ -8,18 +8,26 @@ the next time; should a batch begin meanwhile, it takes the place of what upkeep
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.errors import ConflictError
+from waybill.lake.aside import ASIDE
 from waybill.lake.branches import branches
 from waybill.lake.catalog import is_java
 from waybill.lake.commit import read_commit
+from waybill.lake.idle_deletes import idle_deletes
 from waybill.lake.names import literal, split
+from waybill.lake.setting_aside import set_aside
 from waybill.lake.settings import CATALOG
 
 if TYPE_CHECKING:
+    from waybill.lake.commit import Branch
     from waybill.lake.metadata import Metadata
     from waybill.lake.tables import Lake
 
+STAGE = "upkeep"
+"""What branches of upkeep are called by."""
+OPTIONS = "map('min-input-files', '5', 'delete-file-threshold', '1')"
 BUSY = "somebody writes it, or it waits for the gate"
 MEANWHILE = "a batch was committed meanwhile"
 
@@ -52,6 +60,9 @@ def keep_up(lake: Lake, table: str, oldest_ms: int, needed: Set[int] = frozenset
             needs them: one that has not read them, a cursor that stands in them.
         needed: further snapshots that somebody goes on from, which the table itself does not tell.
     """
+    for killed in lake.waiting(table, STAGE):
+        # Nobody else would clear it away.
+        lake.reopen(table, killed.name).drop()
     metadata = lake.metadata(table)
     if branches(metadata):
         return Kept(table, left=BUSY)
@@ -61,17 +72,52 @@ def keep_up(lake: Lake, table: str, oldest_ms: int, needed: Set[int] = frozenset
         files, deletes = _compact(lake, table)
         return Kept(table, files, deletes, _expire(lake, table, oldest_ms, needed))
     except Exception as error:
-        if is_java(error, "ValidationException", "CommitFailedException"):
+        late = is_java(error, "ValidationException", "CommitFailedException")
+        if late or isinstance(error, ConflictError):
             return Kept(table, left=MEANWHILE)
         raise
 
 
+def _compact_whole(lake: Lake, table: str) -> tuple[int, int]:
+    """Compact a table that keeps rows aside, those too: on a branch, which is shown then."""
+    branch = lake.branch(table, STAGE, "files")
+    try:
+        set_aside(lake, branch)
+        name = literal(".".join(split(table)))
+        done = branch.sql(
+            f"CALL {CATALOG}.system.rewrite_data_files(table => {name}, branch => {{name}}, "
+            f"options => {OPTIONS})",
+            {"name": branch.name},
+        )
+        deletes = _drop_idle_deletes(lake, branch)
+        if branch.head != branch.base:
+            branch.fast_forward()
+    finally:
+        branch.drop()
+    return int(done.get("deleted-data-files", 0)), deletes
+
+
+def _drop_idle_deletes(lake: Lake, branch: Branch) -> int:
+    files = lake.java("org.apache.iceberg.ManifestFiles")
+    idle = idle_deletes(lake.iceberg(branch.table), files, branch.head)
+
+    def drop(table: Any) -> Any:
+        update = table.newRewrite()
+        for file in idle:
+            update = update.deleteFile(file)
+        return update
+
+    return branch.change(drop, "removed-delete-files") if idle else 0
+
+
 def _compact(lake: Lake, table: str) -> tuple[int, int]:
+    """Put the small files of a table together; returns how many, and how many of deletes went."""
+    if ASIDE in lake.metadata(table).properties:
+        return _compact_whole(lake, table)
     name = literal(".".join(split(table)))
-    options = "map('min-input-files', '5', 'delete-file-threshold', '1')"
     call = f"CALL {CATALOG}.system"
     done = lake.spark.sql(
-        f"{call}.rewrite_data_files(table => {name}, options => {options})"
+        f"{call}.rewrite_data_files(table => {name}, options => {OPTIONS})"
     ).collect()[0]
     lake.spark.sql(f"{call}.rewrite_position_delete_files(table => {name})").collect()
     if done.rewritten_data_files_count:

@@ -13,11 +13,14 @@ from pyspark.sql import functions as F
 
 from waybill.counting import counted
 from waybill.errors import WaybillError
+from waybill.lake.column_comments import comment_columns
 from waybill.lake.commit import stamp_of
 from waybill.lake.future_columns import BECOMES
 from waybill.lake.names import split
+from waybill.lake.setting_aside import set_aside
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
+from waybill.merge.comments import comments
 from waybill.merge.held_tables import Parts
 from waybill.merge.increment import Held, Increment
 from waybill.merge.ledger import Ledger, drop_held
@@ -315,9 +318,12 @@ class _Merge:
         branch = self.made.get(name)
         if branch is None:
             table, becomes = prepare(self.lake, name, plan.state, plan.retyped)
+            described = [s for s in self.schemas.values() if s.qualified_name == name]
+            comment_columns(self.lake, table, comments(name, plan.state.columns, described))
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             branch.becomes = becomes
             self.branches[table] = branch.name
+            set_aside(self.lake, branch)
         return branch
 
     def _staged(self, name: str, plan: TablePlan, branch: Branch) -> TableState:

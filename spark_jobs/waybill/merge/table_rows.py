@@ -30,10 +30,9 @@ def is_small(lake: History, state: TableState) -> bool:
     if state.table is None:
         return True
     metadata = lake.metadata(state.table)
-    snapshot = metadata.refs.get("main") if state.snapshot is None else state.snapshot
-    if snapshot is None:
+    if state.snapshot is None:
         return True
-    summary = metadata.snapshots[snapshot].summary
+    summary = metadata.snapshots[state.snapshot].summary
     return (
         int(summary.get("total-records", 0)) <= ROWS
         and int(summary.get("total-files-size", 0)) <= BYTES

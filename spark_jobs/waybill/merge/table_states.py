@@ -32,7 +32,7 @@ class TableState(NamedTuple):
     Attributes:
         table: full name; None where the source table had none by then.
         columns: the source's columns that are known of it.
-        snapshot: which one; the newest that is visible where it is None.
+        snapshot: which one, with its tombstones; None where the table has no rows yet.
     """
 
     table: str | None
@@ -71,11 +71,11 @@ def table_state(
     full = tables[name]
     if merge is not None:
         columns = tuple(position_after(lake, merge).state.table(name).names)
-        return TableState(full, columns, _held_snapshot(lake, merge, full))
+        return TableState(full, columns, _held_snapshot(lake, merge, full) or lake.head(full))
     batch = None if as_of is None else _batch_of(lake, spec, as_of)
     columns = tuple(position_of(lake, batch).state.table(name).names)
     if batch is None:
-        return TableState(full, columns)
+        return TableState(full, columns, lake.head(full))
     snapshot = snapshot_at(lake, full, batch)
     return TableState(None if snapshot is None else full, columns, snapshot)
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
+from waybill.lake.setting_aside import set_aside
 from waybill.lake.upkeep import BUSY, MEANWHILE
+from waybill.lake.upkeep import STAGE as UPKEEP
 from waybill.merge import columns as own
 from waybill.merge.ledger import Ledger
 from waybill.merge.position import STAGE
@@ -18,7 +20,6 @@ from waybill.merge.position import STAGE
 if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
 
-FORGETTING = "upkeep"
 UNKNOWN = "the snapshots of the record of merges that show which tombstones are old are gone"
 
 
@@ -39,12 +40,12 @@ def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, 
     table = lake.merged(qualified)
     if ledger.position().state.table(qualified).key == () or lake.head(table) is None:
         return 0, None
-    for killed in lake.waiting(table, FORGETTING):
+    for killed in lake.waiting(table, UPKEEP):
         # Nobody else would clear it away, and upkeep leaves a table that has a branch.
         lake.reopen(table, killed.name).drop()
     if lake.waiting(table, STAGE):
         return 0, BUSY
-    branch = lake.branch(table, FORGETTING, "tombstones")
+    branch = lake.branch(table, UPKEEP, "tombstones")
     try:
         return _forget(ledger, branch, oldest_ms)
     except ConflictError:
@@ -67,6 +68,7 @@ def _forget(ledger: Ledger, branch: Branch, oldest_ms: int) -> tuple[int, str | 
     where = f"{own.DELETED} AND {own.BATCH} NOT IN ({young})"
     found = branch.read().where(where).count()
     if found:
+        set_aside(lake, branch)
         branch.sql(f"DELETE FROM {{branch}} WHERE {where}")
         branch.fast_forward(alone=True)
     return found, None

@@ -62,7 +62,8 @@ def prepare(
     """
     wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
     schema = arrow_schema(wanted)
-    table, there = lake.ensure_merged(qualified, schema, TABLE_PROPERTIES)
+    table, layout = lake.ensure_merged(qualified, schema, own.DELETED, TABLE_PROPERTIES)
+    there = layout.types
     becomes = {}
     # The table is asked, not the state: a merge that was dropped may have changed it already.
     for column in state.columns:

@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, LakeError
+from waybill.lake.branches import branches
 from waybill.lake.upkeep import keep_up
+from waybill.merge.columns import DELETED
 from waybill.merge.ledger import Ledger
 from waybill.merge.tombstones import forget_tombstones
 from waybill.spec.durations import seconds_of
@@ -79,6 +81,9 @@ def run_upkeep(
             name, limit = limits[table]
             deleted, left = delete_messages(lake, name, int((now - seconds_of(limit)) * 1000))
         if table in merged:
+            if not branches(lake.metadata(table)):
+                # An earlier version made it, and no merge of this one has come since.
+                lake.keep_aside(table, DELETED)
             forgotten, left = forget_tombstones(lake, merged[table], oldest_tombstone)
         since = oldest.get(table, oldest_snapshot)
         kept = keep_up(lake, table, since, needed.get(table, frozenset()))
@@ -89,7 +94,10 @@ def run_upkeep(
             )
         )
     progress("upkeep: counting the keys of %d tables", len(merged))
-    tables = [Staged(name, partial(lake.read, table), None) for table, name in merged.items()]
+    tables = [
+        Staged(name, partial(lake.read, table, lake.head(table)), None)
+        for table, name in merged.items()
+    ]
     for staged, profile in zip(tables, table_profiles(lake.spark, tables, ""), strict=True):
         if profile["duplicate_keys"]:
             message = _keys_twice(spec, staged, profile["duplicate_keys"])

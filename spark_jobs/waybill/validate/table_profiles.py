@@ -85,7 +85,8 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
     def staged(table: str, name: str) -> Staged:
         metadata = lake.metadata(table)
         if name not in metadata.refs:
-            return Staged(names.get(table, table), cache(partial(lake.read, table)), None)
+            shown = partial(lake.read, table, lake.head(table))
+            return Staged(names.get(table, table), cache(shown), None)
         branch = lake.reopen(table, name, metadata)
         size = int(metadata.snapshots[branch.head].summary.get("total-records", 0))
         written = None

@@ -124,15 +124,16 @@ def refused_by_gate(lake: Lake, batch: str) -> list[str]:
 
 
 def rows_of(lake: Lake, qualified: str, dead: bool = False) -> dict[str, tuple[Any, ...]]:
-    """Order and image (null for a tombstone) of a merged table's rows, by key."""
+    """Order and image of the rows that people see, by key; with `dead` of tombstones (null) too."""
     table = lake.merged_tables().get(qualified)
     if table is None:
         return {}
-    frame = lake.read(table).select("_waybill_key", "_waybill_order", "_waybill_image")
+    every = lake.read(table, lake.head(table) if dead else None)
+    frame = every.select("_waybill_key", "_waybill_order", "_waybill_image", "_waybill_deleted")
+    rows = frame.collect()
+    assert dead or not any(row[2] is None or row[3] for row in rows), "main shows a tombstone"
     return {
-        row[0]: (row[1], None if row[2] is None else msgspec.json.decode(row[2]))
-        for row in frame.collect()
-        if dead or row[2] is not None
+        row[0]: (row[1], None if row[2] is None else msgspec.json.decode(row[2])) for row in rows
     }
 
 

@@ -115,7 +115,8 @@ def test_a_dump_increments_and_a_reload(
 
 def tombstones(lake: Lake) -> list[tuple]:
     """Key, image, why the row went, and the batch that took it."""
-    found = lake.read(lake.merged("shop.orders")).where("_waybill_deleted")
+    table = lake.merged("shop.orders")
+    found = lake.read(table, lake.head(table)).where("_waybill_deleted")
     names = ("_waybill_key", "_waybill_image", "_waybill_gone", "_waybill_batch")
     return [tuple(row) for row in found.select(*names).collect()]
 

@@ -68,7 +68,8 @@ class Run:
         """The rows that people see, and of a table without key those that it owes, by digest."""
         merged = self.lake.merged_tables().get(f"shop.{table}")
         found: Counter[Any] = Counter()
-        for row in [] if merged is None else self.lake.read(merged).collect():
+        everything = None if merged is None else self.lake.read(merged, self.lake.head(merged))
+        for row in [] if everything is None else everything.collect():
             key = msgspec.json.decode(row["_waybill_key"])
             if not row["_waybill_deleted"]:
                 found[plain(msgspec.json.decode(row["_waybill_image"]))] += 1

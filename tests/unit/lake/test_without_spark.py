@@ -275,7 +275,7 @@ def test_a_large_table_is_left_to_spark(total):
     def small() -> bool:
         snapshot = Snapshot(1, None, 0, told)
         lake.metadata = lambda _: Metadata({1: snapshot}, {"main": 1}, frozenset(), {})
-        return is_small(lake, State("lake.shop.orders", ()))
+        return is_small(lake, State("lake.shop.orders", (), 1))
 
     assert small()
     told[total] = str(int(told[total]) + 1)

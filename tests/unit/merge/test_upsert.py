@@ -257,8 +257,8 @@ def test_winners_meet_the_rows_that_live(tmp_path_factory, there, wanted, group_
         gone[number] = [place for place, row in enumerate(mine) if row[2]]
         writer = DataFileWriter(str(folder), str(folder), pa.schema([]), ())
         deletes = [
-            write_deletes(writer, path, gone[number]),
-            write_deletes(writer, f"{path}.other", [0, 1, 2]),
+            write_deletes(writer, StoredFile(path, path), gone[number]),
+            write_deletes(writer, StoredFile(f"{path}.other", path), [0, 1, 2]),
         ]
         stored.append(StoredFile(path, path, tuple(delete.path for delete in deletes)))
     keys, orders = list(wanted), list(wanted.values())

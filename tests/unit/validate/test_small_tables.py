@@ -42,7 +42,8 @@ def test_rows_that_live_are_counted(tmp_path_factory, files):
         pq.write_table(pa.table(arrays, names=[KEY, DELETED, BATCH, IMAGE]), path)
         gone = [place for place, row in enumerate(rows) if row[4]]
         writer = DataFileWriter(str(folder), str(folder), pa.schema([]), ())
-        stored.append(StoredFile(path, path, (write_deletes(writer, path, gone).path,)))
+        deletes = write_deletes(writer, StoredFile(path, path), gone)
+        stored.append(StoredFile(path, path, (deletes.path,)))
         live += [row[:4] for row in rows if not row[4]]
     counts = look(stored, "b2")
     written = [row for row in live if row[2] == "b2"]

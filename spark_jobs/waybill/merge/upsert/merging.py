@@ -97,7 +97,7 @@ def plain_table(
     names = [*OWN_COLUMNS, *(column.lake for column in columns)]
     schema = arrow_schema({name: there[name] for name in names})
     writer = lake.data_file_writer(branch.table, schema)
-    files = lake.stored_files(branch.table, branch.base)
+    files = lake.stored_files(branch.table, branch.begun)
     if writer is None or files is None:
         return None
     return Plain(name, rows, above, columns, branch, writer, tuple(files))
@@ -175,7 +175,9 @@ def _written(table: Plain, rows: Sequence[Any]) -> Written | None:
     by_kind = defaultdict(list)
     for row in rows:
         by_kind[row.kind].append(row)
-    files = [WrittenFile(f.path, f.bytes, f.rows, (), f.groups) for f in by_kind[WRITTEN]]
+    files = [
+        WrittenFile(f.path, f.bytes, f.rows, tuple(f.partition), f.groups) for f in by_kind[WRITTEN]
+    ]
     if any(row.content is None for row in by_kind[DOUBTFUL]):
         _remove(table.writer, files)
         return None
@@ -208,8 +210,9 @@ def commit_written(
         import numpy as np
 
         own = written[table.name]
+        there = {file.path: file for file in table.files}
         deletes = [
-            write_deletes(table.writer, path, np.sort(np.concatenate(places)))
+            write_deletes(table.writer, there[path], np.sort(np.concatenate(places)))
             for path, places in own.replaced.items()
         ]
         stamp = stamps.get(table.name)
@@ -226,4 +229,4 @@ def _remove(writer: DataFileWriter, files: Sequence[WrittenFile]) -> None:
 
     store = open_store(writer.opened)
     for file in files:
-        store.remove(file.path.rsplit("/", 1)[1])
+        store.remove(file.path.removeprefix(f"{writer.folder}/"))

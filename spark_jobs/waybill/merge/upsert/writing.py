@@ -37,8 +37,8 @@ _SHUFFLED = pa.schema(_SHUFFLED_TYPES)
 WRITTEN, REPLACED, DOUBTFUL = "written", "replaced", "doubtful"
 
 OUTCOME_DDL = (
-    "number int, kind string, path string, bytes long, rows long, groups array<long>, "
-    "content binary"
+    "number int, kind string, path string, bytes long, rows long, partition array<string>, "
+    "groups array<long>, content binary"
 )
 """What a task tells of a table, by `kind`:
 
@@ -54,6 +54,7 @@ _OUTCOME_TYPES: dict[str, Any] = {
     "path": pa.string(),
     "bytes": pa.int64(),
     "rows": pa.int64(),
+    "partition": pa.list_(pa.string()),
     "groups": pa.list_(pa.int64()),
     "content": pa.binary(),
 }
@@ -163,7 +164,6 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
     made = _rows(target, rows, values)
     for batch in target.writer.write(made.to_batches(max_chunksize=MOST_ROWS)):
         for row in batch.to_pylist():
-            del row["partition"]
             yield _told(number, WRITTEN, **row)
 
 

@@ -1,0 +1,53 @@
+"""What main shows and what stages go on from, told from lines of snapshots."""
+
+from __future__ import annotations
+
+import pytest
+
+from waybill.lake.branches import CLEARED, STAGED, alike, lost_aside, whole
+from waybill.lake.metadata import Metadata, Snapshot
+
+SUMMARIES = {
+    "batch": {"operation": "overwrite", STAGED: "merge"},
+    "cleared": {"operation": "delete", CLEARED: "true"},
+    "compaction": {"operation": "replace"},
+    "another": {"operation": "overwrite"},
+}
+
+
+def line(*kinds: str) -> Metadata:
+    """A table whose main ends a line of snapshots, numbered from 1."""
+    snapshots = {
+        n: Snapshot(n, n - 1 if n > 1 else None, n, SUMMARIES[kind])
+        for n, kind in enumerate(kinds, 1)
+    }
+    refs = {"main": len(kinds)} if kinds else {}
+    return Metadata(snapshots, refs, frozenset(), {})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "goes_on", "same", "lost"),
+    [
+        ((), None, [None], None),
+        (("batch",), 1, [1], None),
+        (("batch", "cleared"), 1, [2, 1], None),
+        # Upkeep compacts what is whole, and main is cleared again.
+        (("batch", "compaction"), 2, [2, 1], None),
+        (("batch", "compaction", "cleared"), 2, [3, 2, 1], None),
+        (("batch", "compaction", "compaction", "cleared"), 3, [4, 3, 2, 1], None),
+        # Another program compacts or changes what it sees.
+        (("batch", "cleared", "compaction"), 1, [3, 2, 1], None),
+        (("batch", "another"), 2, [2], None),
+        (("batch", "cleared", "another"), 3, [3], 1),
+        (("batch", "cleared", "another", "compaction"), 4, [4, 3], 1),
+        (("batch", "cleared", "compaction", "another"), 4, [4], 1),
+        (("batch", "compaction", "cleared", "another"), 4, [4], 2),
+        (("batch", "cleared", "another", "batch", "cleared"), 4, [5, 4], None),
+    ],
+)
+def test_a_line_of_main(kinds, goes_on, same, lost) -> None:
+    metadata = line(*kinds)
+    assert whole(metadata) == goes_on
+    assert alike(metadata) == same
+    if goes_on is not None:
+        assert lost_aside(metadata, goes_on) == lost
