@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.cli.lake_session import look_into
+from waybill.cli.new_targets import waiting_targets
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
 from waybill.lake.decisions import decision_on
@@ -54,9 +55,11 @@ def status_command(migration: Path, as_json: bool) -> None:
         gate = last_gate(lake)
         source = source_status(spec, lake)
         verified = last_results(lake)
+        waiting = waiting_targets(spec, lake)
     if as_json:
         told_of: list[dict[str, Any]] = [] if source is None else [{"source": source}]
         told_of += [{"verified": verified}] if verified else []
+        told_of += [{"targets": waiting}] if waiting else []
         print_json([*stages, {"tables": tables}, {"gate": gate}, *told_of])
         return
     print_table(
@@ -81,6 +84,8 @@ def status_command(migration: Path, as_json: bool) -> None:
             line = f"last batch for {target}: {made_ids_sentence(counts)}"
             console().print(line, markup=False, soft_wrap=True)
     _print_held(spec, stages)
+    for target in waiting:
+        console().print(target["told"], markup=False, soft_wrap=True)
     if source is not None and "error" in source:
         console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
     elif source is not None:

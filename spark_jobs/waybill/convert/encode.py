@@ -15,7 +15,7 @@ from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.lake_columns import CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
+from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
 from waybill.made_ids import IDS_WRITTEN, MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import TRIED_AGAIN, StageReport
 
@@ -36,6 +36,9 @@ MADE_FROM = "made_ids_from"
 """The detail that tells, by topic, the only partition whose positions became ids, in this batch and
 those before; null where there are several."""
 
+
+ACCEPTED = f"outcome IN ('ok', '{BOOTSTRAP}')"
+"""SQL: rows of `changes` that messages are made from."""
 
 COUNTED = columns_of(
     OUTBOX, "target", "outcome", "reason_kind", "losses", "topic", "message", "partition"
@@ -117,27 +120,45 @@ class Encoding:
         Raises:
             ReconciliationError: the messages of a target do not account for every change.
         """
-        targets = report.details["targets"] = {}
-        id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
-        if any(id_settings.values()):
-            report.details[IDS_WRITTEN] = {label: ids for label, ids in id_settings.items() if ids}
+        self._prepare(report)
         if self.writings:
-            self._write(after, upto, changes, targets, report)
+            span = Span(self.context.lake.log("changes"), after, upto)
+            again = self._replay(span) if self.context.options.mode == "replay" else {}
+            self._write(span, "ok", changes, again, report)
         if self.partitions:
             report.details[MADE_FROM] = self.partitions
         self.sizes.tell(report, "outbox")
 
+    def begin(self, span: Span, changes: int, report: StageReport) -> None:
+        """Write the rows that a new target begins with.
+
+        Args:
+            span: of `changes`, what brought them.
+            changes: how many they are.
+            report: gets the counts of the target.
+
+        Raises:
+            ReconciliationError: the messages do not account for every row.
+        """
+        self._prepare(report)
+        self._write(span, BOOTSTRAP, changes, {}, report)
+        self.sizes.tell(report, "outbox")
+
+    def _prepare(self, report: StageReport) -> None:
+        report.details["targets"] = {}
+        id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
+        if any(id_settings.values()):
+            report.details[IDS_WRITTEN] = {label: ids for label, ids in id_settings.items() if ids}
+
     def _write(
         self,
-        after: int | None,
-        upto: int | None,
+        span: Span,
+        outcome: str,
         changes: int,
-        targets: dict[str, Any],
+        again: dict[str, Again],
         report: StageReport,
     ) -> None:
-        lake = self.context.lake
-        span = Span(lake.log("changes"), after, upto)
-        again = self._replay(span) if self.context.options.mode == "replay" else {}
+        lake, targets = self.context.lake, report.details["targets"]
         if again:
             report.details[TRIED_AGAIN] = True
             report.details["encoded_again"] = {
@@ -155,7 +176,7 @@ class Encoding:
         for writing in self.writings:
             writing.check_names(schemas.values())
         if changes:
-            accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
+            accepted = lake.task_rows(span, CHANGE, {"outcome": [outcome]})
             with lake.batches_by_rows(span):
                 encode = accepted.through(self._encode(schemas, self.writings))
                 self.branch.append_made(accepted.handed, encode, OUTBOX)
@@ -203,7 +224,7 @@ class Encoding:
         left = _by_target(wanted)
         log = lake.read(span.table)
         place = list(CHANGE_PLACE)
-        found = log.where("outcome = 'ok'").join(wanted.select(*place), place, "left_semi")
+        found = log.where(ACCEPTED).join(wanted.select(*place), place, "left_semi")
         # A full run brings a change again: one of them is taken, and if they differ, the last.
         changes = newest_rows(found, CHANGE_PLACE, lake.commits(span.table)).select(*CHANGE.names)
         changes = changes.persist()

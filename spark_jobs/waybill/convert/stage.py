@@ -9,13 +9,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from waybill.convert.beginning import (
+    BEGUN,
+    WAITS,
+    newly_begun,
+    sentence_of,
+    to_begin,
+    why_waits,
+)
 from waybill.convert.decode import Decoding
 from waybill.convert.encode import MADE_FROM, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.stage_commit import land, repeated
-from waybill.lake_columns import CHANGES, OUTBOX
+from waybill.lake_columns import BOOTSTRAP, CHANGES, OUTBOX
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -93,7 +101,18 @@ def _encode(
     decoded = [c for c in lake.between(changes, after, upto) if c.stage == STAGE]
     accepted = sum(commit.report["rows_out"] for commit in decoded)
     partitions = {} if last is None else last.report["details"].get(MADE_FROM, {})
-    encoding = Encoding(context, plan.writings, branch, partitions)
+    waits = [target.label for target in to_begin(context.spec, lake)]
+    writings = tuple(writing for writing in plan.writings if writing.label not in waits)
+    report.details[BEGUN] = [writing.label for writing in writings]
+    for begun in newly_begun(lake):
+        details = begun.report["details"]
+        told = {"as_of": details["as_of"], "tables": details["tables"]}
+        report.details.setdefault(BOOTSTRAP, {})[begun.cursor["target"]] = told
+        report.warnings += begun.report["warnings"]
+    if waits:
+        report.details[WAITS] = waits
+        report.warnings += [sentence_of(label, why_waits(lake)) for label in waits]
+    encoding = Encoding(context, writings, branch, partitions)
     encoding.run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
     land(branch, report, "outbox", started)

@@ -130,7 +130,8 @@ def _send(
 ) -> list[tuple[object, ...]]:
     """Send to one target; returns the rows of `published` and adds to the report."""
     label, progress, lake = target.label, context.progress, context.lake
-    batches = [commit.batch for commit in lake.commits(span.table)][::-1]
+    # Two targets may have begun before one batch.
+    batches = list(dict.fromkeys([c.batch for c in lake.commits(span.table)][::-1]))
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner

@@ -17,7 +17,7 @@ from waybill.lake import TaskRows
 from waybill.lake.decisions import DROPPED, HELD, decision_on
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import repeated
-from waybill.lake_columns import CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
+from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -160,7 +160,8 @@ def judge(
     counted = outcomes(changes()) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, footers)
-    rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
+    told = ("ok", "refused", "replayed", "skipped", BOOTSTRAP)
+    rows = {f"changes {outcome}": 0 for outcome in told}
     ordered = 0
     for _topic, outcome, count, _messages, with_order in counted:
         ordered += with_order
@@ -261,7 +262,7 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         tasks = _side_by_side(lake, footers, list(read_by[0]))
         if tasks is not None:
             return compare_in_tasks(lake.spark, tasks, schemas, read_by[0])
-    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok"]})
+    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok", BOOTSTRAP]})
     read = [batch.changes, batch.outbox]
     if older is not None:
         read.append(batch.changes._replace(after=None))
@@ -299,7 +300,7 @@ def _older(lake: Lake, batch: Judged) -> DataFrame | None:
     log = lake.read(batch.changes.table, batch.changes.upto)
     outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
     older = log.join(outbox.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_semi")
-    return older.where("outcome = 'ok'")
+    return older.where(F.col("outcome").isin("ok", BOOTSTRAP))
 
 
 def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:
