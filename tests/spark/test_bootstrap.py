@@ -17,13 +17,17 @@ import yaml
 from tests.contract.order_readers import ARRIVAL, READERS, table_in_order, table_of
 from tests.spark.line import Killed, kill
 from tests.spark.merge.test_full_loads import oms
+from waybill.bootstrap.beginning import begin_targets
 from waybill.cli.check import check
 from waybill.cli.new_targets import begun_lines, waiting_targets
 from waybill.convert.beginning import why_waits
+from waybill.convert.encode import Encoding
 from waybill.errors import GateError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
 from waybill.protocol import Encoded
+from waybill.stage_context import StageContext
+from waybill.validate.results import read_result
 
 PROJECT = Path(__file__).parents[2]
 pytestmark = pytest.mark.spark
@@ -68,8 +72,14 @@ class Place:
 
     def run(self, batch: str, *messages: bytes, **options: Any) -> Any:
         (self.folder / "in").mkdir(exist_ok=True)
-        (self.folder / f"in/{batch}.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
+        if messages:
+            lines = b"".join(message + b"\n" for message in messages)
+            (self.folder / f"in/{batch}.jsonl").write_bytes(lines)
         return run_migration(self.spec, batch=batch, spark=self.spark, **options)
+
+    def context(self, batch: str) -> StageContext:
+        lake = Lake.open(self.spark, self.spec)
+        return StageContext(lake.spark, lake, self.spec, batch)
 
     def add(self, *targets: dict[str, Any]) -> None:
         self.targets += [{"bootstrap": "tables", **target} for target in targets]
@@ -77,7 +87,8 @@ class Place:
     def sent(self, target: str) -> list[Encoded]:
         """The messages of a target, in the order in which they were sent."""
         lake = Lake.open(self.spark, self.spec)
-        batches = [c.batch for c in lake.commits(lake.log("outbox"))][::-1]
+        commits = [*lake.commits(lake.log("outbox"))][::-1]
+        batches = [b for c in commits for b in c.cursor.get("batches", [c.batch])]
         found = []
         for batch in dict.fromkeys(batches):
             for file in sorted((self.folder / "out" / target / batch).glob("part-*.parquet")):
@@ -232,8 +243,9 @@ def canal(number: int, kind: str, data: dict[str, Any], old: dict[str, Any] | No
     return json.dumps({**told, **times, **kinds, **more}).encode()
 
 
-def test_a_source_without_ids(place):
-    here = place(envelope="canal", tables={})
+@pytest.mark.parametrize("ambiguous", ["partition", "source_time"])
+def test_a_source_without_ids(place, ambiguous):
+    here = place(envelope="canal", tables={}, order={"ambiguous": ambiguous})
     here.run(
         "b1",
         *(canal(n, "INSERT", {"id": str(n), "v": f"v{n}"}) for n in (1, 2, 3)),
@@ -293,6 +305,33 @@ def test_targets_that_begin_once_again_and_those_that_need_not(place):
     assert "bootstrap" not in waybill.stage("convert").details
 
 
+def test_a_target_begins_with_every_change(place):
+    here = place(quality={"max_refused_share": 0.1})
+    here.run("b1", insert(1, 1, "a"), insert(2, 2, "b"), update(3, row(1, "a"), row(1, "c")))
+    here.run("b2", delete(4, 2, "b"))
+    with pytest.raises(GateError):
+        here.run("b3", update(5, row(1, "c"), row(1, "held")), b"{}")
+    here.add({"envelope": "canal", "name": "history", "bootstrap": "archive"})
+    here.add({**FIRST, "name": "tables"})
+    here.fields["quality"] = {"max_refused_share": 1}
+    waybill = here.run("b4", insert(6, 3, "d"), insert(7, 4, "e"), drop_held=True)
+    told = [json.loads(m.value) for m in here.sent("history")]
+    first = [json.loads(m.value) for m in here.sent("first")]
+    assert [(m["type"], m["data"], m["old"], m["es"]) for m in told] == [
+        (m["type"], m["data"], m["old"], m["es"]) for m in first
+    ]
+    assert len(told) == 7
+    details = waybill.stage("convert").details
+    assert details["bootstrap"] == {"history": {"as_of": "b3", "changes": 5}}
+    assert details["waits_to_begin"] == ["tables"]
+    # What a full run brings again is written once, as it came last.
+    here.run("b5", mode="full")
+    here.add({"envelope": "oms-default", "bootstrap": "archive"})
+    here.run("b6", delete(8, 3, "d"))
+    assert table_of("oms-default", here.sent("oms-default")) == here.rows()
+    assert table_in_order("canal", here.sent("tables")) == here.rows()
+
+
 def test_the_example_of_the_docs(place, tmp_path):
     page = (PROJECT / "docs/publishing.md").read_text(encoding="utf-8")
     section = page[page.index("## A new target in the middle") :]
@@ -321,3 +360,32 @@ def test_the_example_of_the_docs(place, tmp_path):
         ("insert", 3),
     ]
     assert waiting_targets(here.spec, Lake.open(here.spark, here.spec)) == []
+
+
+def test_the_gate_holds_what_a_target_would_begin_with_and_is_not_in_the_tables(place, monkeypatch):
+    here = place()
+    here.run("b1", insert(1, 1, "right"), insert(2, 2, "b"))
+    here.add({"envelope": "canal", "name": "late"})
+    write = Encoding._encode
+
+    def damaged(self, *given):
+        make = write(self, *given)
+
+        def encode(batches):
+            for batch in make(batches):
+                rows = batch.to_pylist()
+                for row in rows:
+                    row["value"] = row["value"].replace(b'"right"', b'"wrong"')
+                yield type(batch).from_pylist(rows, batch.schema)
+
+        return encode
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoding, "_encode", damaged)
+        begin_targets(here.spec, here.context("b2"))
+    with pytest.raises(GateError):
+        here.run("b2", insert(3, 3, "c"))
+    (told,) = read_result(here.spec, "b2")["differences"]
+    assert told["target"] == "late"
+    assert told["change"].startswith("bootstrap:late@b2-bootstrap:shop.orders/")
+    assert here.sent("late") == []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from waybill.batches.change_rows import schema_row
+from waybill.bootstrap.every_change import begin_with_changes
 from waybill.bootstrap.table_definitions import described, extra_of_connector, whole_schema
 from waybill.bootstrap.table_rows import NUMBER, READ, TOPIC, RowsOfTable
 from waybill.convert.beginning import STAGE, last_encoded, to_begin, why_waits
@@ -59,11 +60,14 @@ def begin_targets(spec: Migration, context: StageContext) -> None:
         return
     plan = make_plan(spec)
     for target in targets:
-        why = why_waits(lake)
+        why = why_waits(lake, target)
         if why is not None:
             context.progress("convert: the target %s has not begun: %s", target.label, why)
             continue
         (writing,) = (one for one in plan.writings if one.label == target.label)
+        if target.bootstrap == "archive":
+            begin_with_changes(context, writing)
+            continue
         connectors = any(layout.connector for layout in plan.reading.envelope.layouts)
         _Beginning(context, writing, connectors).run()
 
@@ -203,7 +207,8 @@ class _Table:
             bool(settings.of_ids()),
         )
         ids = {"sequence_id"} & (envelope.carries | envelope.partly.keys())
-        self.remembers = bool(ids) and bool(schema.key)
+        # Without an id a reader takes what comes last, so that there is nothing to remember.
+        self.remembers = bool(ids) and bool(schema.key) and not self.rows.timed
 
     def write(self, branch: Branch, table: DataFrame, sizes: RowSizes) -> dict[str, int]:
         """Append the rows, and the deleted keys that the table remembers; returns the counts."""
@@ -211,7 +216,6 @@ class _Table:
         rows = _numbered(rows) if made.bag else _placed(rows)
         found = {"rows": _append(branch, rows, made, sizes)}
         if self.remembers:
-            # Without an id a reader takes what comes last, so that there is nothing to remember.
             gone = table.where(f"{own.DELETED} AND {own.ORDER} NOT LIKE '1//%'")
             own_place = f"{own.GONE} = '{own.BY_CHANGE}'"
             deletes = replace(made, operation="delete", topic=f"{made.topic}:deleted")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.cli.findings import NOTE, OK, Finding
 from waybill.cli.lake_session import without_spark
-from waybill.convert.beginning import sentence_of, to_begin, why_waits
+from waybill.convert.beginning import STAGE, sentence_of, to_begin, why_waits
 from waybill.counting import counted
 from waybill.lake_columns import BOOTSTRAP
 from waybill.mapping.rules import fits
@@ -25,6 +25,10 @@ def begun_lines(report: StageReport) -> list[str]:
     """A line for each target that has begun with the batch of a stage's report."""
     lines = []
     for label, told in report.details.get(BOOTSTRAP, {}).items():
+        if "changes" in told:
+            changes = counted(told["changes"], "change")
+            lines.append(f"{label} begins with {changes} up to batch {told['as_of']}")
+            continue
         rows = sum(counts["rows"] for counts in told["tables"].values())
         deleted = sum(counts.get("deleted", 0) for counts in told["tables"].values())
         also = f" and {counted(deleted, 'deleted key')}" if deleted else ""
@@ -38,17 +42,13 @@ def begun_lines(report: StageReport) -> list[str]:
 def waiting_targets(spec: Migration, lake: History) -> list[dict[str, Any]]:
     """The targets that get nothing yet, and why; those that begin with the next batch, too."""
     targets = to_begin(spec, lake)
-    why = why_waits(lake) if targets else None
-    return [
-        {
-            "target": target.label,
-            "waits_for": why,
-            "told": f"the target {target.label} begins with the next batch"
-            if why is None
-            else sentence_of(target.label, why),
-        }
-        for target in targets
-    ]
+    found = []
+    for target in targets:
+        why, told = why_waits(lake, target), f"the target {target.label} begins with the next batch"
+        if why is not None:
+            told = sentence_of(target.label, why)
+        found.append({"target": target.label, "waits_for": why, "told": told})
+    return found
 
 
 def check_beginnings(spec: Migration, plan: ConvertPlan) -> Iterator[Finding]:
@@ -60,12 +60,17 @@ def check_beginnings(spec: Migration, plan: ConvertPlan) -> Iterator[Finding]:
             text = "only a run can look into this catalog, and tells what new targets begin with"
             yield Finding("lake", NOTE, text)
             return
-        targets = {target.label for target in to_begin(spec, lake)}
-        why = why_waits(lake) if targets else None
+        targets = {target.label: target for target in to_begin(spec, lake)}
         for writing in plan.writings:
-            if writing.label not in targets:
+            target = targets.get(writing.label)
+            if target is None:
                 continue
-            about = f"target {writing.label}"
+            about, why = f"target {writing.label}", why_waits(lake, target)
+            if target.bootstrap == "archive":
+                rows = _changes(lake)
+                text = f"begins with every change that the lake has, {counted(rows, 'change')}"
+                yield Finding(about, OK, text, {"changes": rows})
+                continue
             if why is not None:
                 yield Finding(about, NOTE, sentence_of(writing.label, why))
                 continue
@@ -76,6 +81,13 @@ def check_beginnings(spec: Migration, plan: ConvertPlan) -> Iterator[Finding]:
                 f"{counted(rows, 'row')}, and goes on with what comes"
             )
             yield Finding(about, OK, text, {"tables": sizes})
+
+
+def _changes(lake: History) -> int:
+    """How many changes were accepted, as far as the record of batches goes back."""
+    decoded = (c for c in lake.commits(lake.log("changes")) if c.stage == STAGE)
+    rows: int = sum(commit.report["rows_out"] for commit in decoded)
+    return rows
 
 
 def _newest(lake: History) -> str:

@@ -67,8 +67,15 @@ def to_begin(spec: Migration, lake: History) -> list[Target]:
     return [target for target in asked if target.label not in known]
 
 
-def why_waits(lake: History) -> str | None:
-    """Why no target can begin with the merged tables now, half a sentence; None if it can."""
+def why_waits(lake: History, target: Target | None = None) -> str | None:
+    """Why a target cannot begin with the merged tables now, half a sentence; None if it can.
+
+    Args:
+        lake: the lake.
+        target: one that begins with changes can do so at any time.
+    """
+    if target is not None and target.bootstrap == "archive":
+        return None
     held = waiting_merge(lake)
     if held is not None:
         return f"batch {held.batch} waits for the gate"

@@ -18,6 +18,7 @@ from waybill.lake.row_sizes import RowSizes
 from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
 from waybill.made_ids import IDS_WRITTEN, MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import TRIED_AGAIN, StageReport
+from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,6 +145,42 @@ class Encoding:
         self._write(span, BOOTSTRAP, changes, {}, report)
         self.sizes.tell(report, "outbox")
 
+    def begin_anew(
+        self, changes: DataFrame, schemas: dict[str, TableSchema], report: StageReport
+    ) -> None:
+        """Write every change that there ever was for a new target.
+
+        Each stands in a batch of its own batch's name with that of this one behind it.
+
+        Args:
+            changes: accepted changes in their order, in the columns of `CHANGE` and with `batch`.
+            schemas: their schemas by id.
+            report: gets the counts of the target, and how many changes there were.
+
+        Raises:
+            ReconciliationError: the messages do not account for every change.
+        """
+        self._prepare(report)
+        (writing,) = self.writings
+        writing.check_names(schemas.values())
+        tally = Tally(self.context.spark.sparkContext)
+        suffix, sizes = self.context.batch, self.sizes
+
+        def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            count, last = 0, None
+            for rows in batches:
+                count += rows.num_rows
+                for batch, own in of_batches(rows):
+                    if batch != last:
+                        last, work = batch, writing.batches(f"{batch}-{suffix}", schemas)
+                    yield from work.convert(iter([own.select(CHANGE.names)]))
+            tally.add_of_task(changes=count)
+
+        self.branch.append_made(changes, lambda found: sizes.of(encode(found)), OUTBOX)
+        report.rows_in = report.rows_out = tally.totals["changes"]
+        self._account_for(report.rows_in, {}, report)
+        self.sizes.tell(report, "outbox")
+
     def _prepare(self, report: StageReport) -> None:
         report.details["targets"] = {}
         id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
@@ -158,7 +195,7 @@ class Encoding:
         again: dict[str, Again],
         report: StageReport,
     ) -> None:
-        lake, targets = self.context.lake, report.details["targets"]
+        lake = self.context.lake
         if again:
             report.details[TRIED_AGAIN] = True
             report.details["encoded_again"] = {
@@ -180,6 +217,11 @@ class Encoding:
             with lake.batches_by_rows(span):
                 encode = accepted.through(self._encode(schemas, self.writings))
                 self.branch.append_made(accepted.handed, encode, OUTBOX)
+        self._account_for(changes, again, report)
+
+    def _account_for(self, changes: int, again: dict[str, Again], report: StageReport) -> None:
+        """Count what became of changes at every target."""
+        targets = report.details["targets"]
         written = self._counted()
         made_ids = self._made_ids(written)
         for writing in self.writings:
@@ -309,6 +351,16 @@ class Encoding:
                     ids.count(name, row.made_in or "", partition, row.rows)
             self.partitions = ids.partitions
         return made
+
+
+def of_batches(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows by the batch that they name, one batch after the other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column: Any = rows.column("batch")
+    for batch in dict.fromkeys(column.to_pylist()):
+        yield batch, rows.filter(pc.equal(column, pa.scalar(batch)))
 
 
 def _counted_here(rows: pa.Table) -> Iterator[Wrote]:

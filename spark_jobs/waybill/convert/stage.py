@@ -101,17 +101,20 @@ def _encode(
     decoded = [c for c in lake.between(changes, after, upto) if c.stage == STAGE]
     accepted = sum(commit.report["rows_out"] for commit in decoded)
     partitions = {} if last is None else last.report["details"].get(MADE_FROM, {})
-    waits = [target.label for target in to_begin(context.spec, lake)]
+    waits = {
+        target.label: sentence_of(target.label, why_waits(lake, target))
+        for target in to_begin(context.spec, lake)
+    }
     writings = tuple(writing for writing in plan.writings if writing.label not in waits)
     report.details[BEGUN] = [writing.label for writing in writings]
     for begun in newly_begun(lake):
-        details = begun.report["details"]
-        told = {"as_of": details["as_of"], "tables": details["tables"]}
+        told = {name: begun.report["details"].get(name) for name in ("as_of", "tables", "changes")}
+        told = {name: value for name, value in told.items() if value is not None}
         report.details.setdefault(BOOTSTRAP, {})[begun.cursor["target"]] = told
         report.warnings += begun.report["warnings"]
     if waits:
-        report.details[WAITS] = waits
-        report.warnings += [sentence_of(label, why_waits(lake)) for label in waits]
+        report.details[WAITS] = list(waits)
+        report.warnings += waits.values()
     encoding = Encoding(context, writings, branch, partitions)
     encoding.run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}

@@ -130,18 +130,20 @@ def _send(
 ) -> list[tuple[object, ...]]:
     """Send to one target; returns the rows of `published` and adds to the report."""
     label, progress, lake = target.label, context.progress, context.lake
-    # Two targets may have begun before one batch.
-    batches = list(dict.fromkeys([c.batch for c in lake.commits(span.table)][::-1]))
+    batches: dict[str, None] = {}
+    for commit in [*lake.commits(span.table)][::-1]:
+        # A target that begins with every change gets those of many batches at once.
+        batches.update(dict.fromkeys(commit.cursor.get("batches", [commit.batch])))
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner
         from waybill.publish.kafka.publisher import publish_kafka
 
         owner = Owner(context.spec.name, label)
-        sent = publish_kafka(messages, target.kafka, owner, batches, progress)
+        sent = publish_kafka(messages, target.kafka, owner, [*batches], progress)
     elif target.files is not None:
         sender = Sender(context.spec.name, label, target.envelope)
-        sent = publish_files(messages, target.files, sender, batches, progress)
+        sent = publish_files(messages, target.files, sender, [*batches], progress)
     else:
         message = f"target {label}: say files: {{path: …}} or kafka: {{topic: …}}"
         raise ConfigurationError(message, code=Code.SPECIFICATION)

@@ -290,12 +290,16 @@ def _side_by_side(
 
 
 def _older(lake: Lake, batch: Judged) -> DataFrame | None:
-    """Changes of earlier batches that messages were made from, as a target refused them before.
+    """Changes of earlier batches that messages were made from.
+
+    A target has refused them before, or begins with all of them.
 
     None where there is no such message; changes of this batch are among them.
     """
     encoded = commits_in(lake, batch.outbox, "convert")
-    if not any("encoded_again" in c.report["details"] for c in encoded):
+    begun = commits_in(lake, batch.outbox, BOOTSTRAP)
+    again = any("encoded_again" in c.report["details"] for c in encoded)
+    if not again and not any("batches" in c.cursor for c in begun):
         return None
     log = lake.read(batch.changes.table, batch.changes.upto)
     outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
