@@ -28,6 +28,8 @@ BOOTSTRAP = "bootstrap"
 committed with them there and in the outbox."""
 BEFORE_BATCH = "-bootstrap"
 """How ids of batches end that hold what targets begin with before another batch."""
+BATCHES = "batches"
+"""In the cursor of a commit of the outbox that holds several of these: their ids, in order."""
 
 
 def _columns(fields: list[tuple[str, Any]]) -> pa.Schema:

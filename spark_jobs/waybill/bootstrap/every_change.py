@@ -19,7 +19,7 @@ from waybill.convert.encode import Encoding
 from waybill.counting import counted
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import land
-from waybill.lake_columns import BEFORE_BATCH, BOOTSTRAP, CHANGE_PLACE
+from waybill.lake_columns import BATCHES, BEFORE_BATCH, BOOTSTRAP, CHANGE_PLACE
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def begin_with_changes(context: StageContext, writing: EncodePlan) -> None:
     log, label = lake.log("changes"), writing.label
     report = StageReport(BOOTSTRAP, batch, file=context.spec.digest)
     branch = lake.branch(lake.log("outbox"), BOOTSTRAP, batch)
-    report.cursor = {"target": label, "batches": []}
+    report.cursor = {"target": label, BATCHES: []}
     report.details = {"as_of": encoded.batch, "changes": 0}
     if upto is not None:
         lake.cut_shuffles(log, None, upto)
@@ -69,6 +69,6 @@ def begin_with_changes(context: StageContext, writing: EncodePlan) -> None:
         encoding = Encoding(replace(context, batch=batch), (writing,), branch, {})
         schemas = schemas_in(every.where("outcome = 'schema'"))
         encoding.begin_anew(rows.select(*CHANGE.names, "batch"), schemas, report)
-        report.cursor["batches"] = [f"{name}-{batch}" for name in ordered]
+        report.cursor[BATCHES] = [f"{name}-{batch}" for name in ordered]
         report.details["changes"] = report.rows_in
     land(branch, report, "outbox", started)

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, GateError
 from waybill.lake.stage_commit import land, repeated
-from waybill.lake_columns import OUTBOX, PUBLISHED
+from waybill.lake_columns import BATCHES, OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
 from waybill.publish.outgoing import groups_by_target, outgoing
 from waybill.report import StageReport
@@ -133,7 +133,7 @@ def _send(
     batches: dict[str, None] = {}
     for commit in [*lake.commits(span.table)][::-1]:
         # A target that begins with every change gets those of many batches at once.
-        batches.update(dict.fromkeys(commit.cursor.get("batches", [commit.batch])))
+        batches.update(dict.fromkeys(commit.cursor.get(BATCHES, [commit.batch])))
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner

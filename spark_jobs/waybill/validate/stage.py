@@ -17,7 +17,7 @@ from waybill.lake import TaskRows
 from waybill.lake.decisions import DROPPED, HELD, decision_on
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import repeated
-from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
+from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -299,7 +299,7 @@ def _older(lake: Lake, batch: Judged) -> DataFrame | None:
     encoded = commits_in(lake, batch.outbox, "convert")
     begun = commits_in(lake, batch.outbox, BOOTSTRAP)
     again = any("encoded_again" in c.report["details"] for c in encoded)
-    if not again and not any("batches" in c.cursor for c in begun):
+    if not again and not any(BATCHES in c.cursor for c in begun):
         return None
     log = lake.read(batch.changes.table, batch.changes.upto)
     outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
