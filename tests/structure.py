@@ -26,7 +26,7 @@ FLOORS = (
     ("driver",),
     ("jobs",),
     ("verify",),
-    ("inprocess", "overview", "upkeep"),
+    ("bootstrap", "inprocess", "overview", "upkeep"),
     STAGES[:1] + STAGES[2:],
     ("origins", "stage_context"),
     ("lake",),

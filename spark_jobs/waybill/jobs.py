@@ -25,6 +25,7 @@ from waybill.lake import Lake
 from waybill.lake.decisions import Asked
 from waybill.lake.session import start_session
 from waybill.lake.storage_errors import plainly
+from waybill.lake_columns import BEFORE_BATCH
 from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration
@@ -50,7 +51,7 @@ MODES = ("incremental", "full", "replay", "reload")
 UPKEEP, VERIFY = "upkeep", "verify"
 """What is run like a stage and belongs to no batch."""
 
-BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+BATCH = re.compile(rf"(?!.*{BEFORE_BATCH}$)[A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}")
 """What a batch id may look like: it names branches, folders and files."""
 
 _CALL = re.compile(r"An error occurred while calling \S+$")
@@ -99,7 +100,11 @@ def run_stage(
         )
         started = time.monotonic()
         try:
-            if stage == "merge":
+            if stage == "convert" and any(t.bootstrap != "none" for t in migration.publish):
+                from waybill.bootstrap.beginning import begin_targets
+
+                begin_targets(migration, context)
+            elif stage == "merge":
                 _judge_earlier(migration, context)
             report = run(migration, context)
         except GateError:
@@ -137,7 +142,8 @@ def keep_overview(migration: Migration, lake: Lake) -> None:
 def check_batch(batch: str) -> None:
     """Raise ConfigurationError if this can be no batch's id."""
     if not BATCH.fullmatch(batch):
-        message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
+        rule = f"use up to 64 letters, digits, dots, dashes and _, and no {BEFORE_BATCH} at the end"
+        message = f"{batch!r} is no batch id: {rule}"
         raise ConfigurationError(message, code=Code.OPTION)
 
 

@@ -23,6 +23,14 @@ MESSAGE_PLACE = ("topic", "partition", "offset")
 CHANGE_PLACE = (*MESSAGE_PLACE, "index")
 """Where a change came from: its message, and which change of it it is."""
 
+BOOTSTRAP = "bootstrap"
+"""What a target begins with: the outcome of such rows of `changes`, and the stage of what is
+committed with them there and in the outbox."""
+BEFORE_BATCH = "-bootstrap"
+"""How ids of batches end that hold what targets begin with before another batch."""
+BATCHES = "batches"
+"""In the cursor of a commit of the outbox that holds several of these: their ids, in order."""
+
 
 def _columns(fields: list[tuple[str, Any]]) -> pa.Schema:
     return pa.schema(fields)
@@ -80,6 +88,8 @@ CHANGES = _columns(
 - `replayed`: was refused, and taken once more since;
 - `skipped`: a message that is no change (`reason_kind` says why);
 - `waiting`: half of an update (`half`), until the other half comes;
+- `bootstrap`: a row of a merged table that a new target begins with, at a place of its own; the
+  topic names the target;
 - `schema`: `schema_id` and, in `extra`, the schema itself; one or more per batch and schema.
 """
 

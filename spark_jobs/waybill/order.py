@@ -96,6 +96,12 @@ def _read_head(head: str) -> tuple[tuple[int, ...] | None, int, bool]:
     return sequence, _read_number(rank, 0)[0], kind == FULL_ROW
 
 
+def read_position(key: str) -> tuple[int, int, int]:
+    """Partition, offset and index of what `order_key` wrote."""
+    partition, offset, index = key[key.rindex("/") + 1 :].split(":")
+    return _read_number(partition, 0)[0], _read_number(offset, 0)[0], _read_number(index, 0)[0]
+
+
 def sequence_of(key: str) -> str:
     """The part of an order key that the source itself gave (empty where it gave none)."""
     return key.split("/", 2)[1]

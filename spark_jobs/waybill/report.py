@@ -17,6 +17,9 @@ EXACT = 2**53
 """The integer from which on readers of JSON that have only floats of 64 bits round."""
 
 
+TABLES_HELD = "tables that wait"
+"""The detail of a merge's report with the tables whose changes wait for a person's decision."""
+
 TRIED_AGAIN = "tried_again"
 """The detail of a report that says that the stage took messages out of the quarantine for another
 try; what it refused again is among what it refused."""

@@ -17,6 +17,7 @@ from waybill.cli.check_mapping import mapped
 from waybill.cli.check_suites import check_suites
 from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
+from waybill.cli.new_targets import check_beginnings
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.counting import counted
 from waybill.envelopes import registry
@@ -101,6 +102,7 @@ def check(spec: Migration) -> Iterator[Finding]:
     }
     yield from check_suites(spec, every, encoders)
     yield from _lake(spec)
+    yield from check_beginnings(spec, plan)
 
 
 def _each(decoder: Decoder, sample: list[Message]) -> Iterator[Change]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.cli.lake_session import look_into
+from waybill.cli.new_targets import waiting_targets
 from waybill.cli.output import console, print_json, print_table
 from waybill.counting import counted
 from waybill.errors import WaybillError
@@ -57,10 +58,12 @@ def status_command(migration: Path, as_json: bool) -> None:
         gate = last_gate(lake)
         source = source_status(spec, lake)
         verified = last_results(lake)
+        to_begin = waiting_targets(spec, lake)
     if as_json:
         told_of: list[dict[str, Any]] = [] if source is None else [{"source": source}]
         told_of += [{"verified": verified}] if verified else []
         told_of += [{"tables that wait": waiting}] if waiting else []
+        told_of += [{"targets": to_begin}] if to_begin else []
         print_json([*stages, {"tables": tables}, {"gate": gate}, *told_of])
         return
     print_table(
@@ -85,18 +88,10 @@ def status_command(migration: Path, as_json: bool) -> None:
             line = f"last batch for {target}: {made_ids_sentence(counts)}"
             console().print(line, markup=False, soft_wrap=True)
     _print_held(spec, stages)
-    for name, held in waiting.items():
-        line = (
-            f"waits: {name} since batch {held['since']} ({_time(held['time'] * 1000)}) with "
-            f"{counted(held['changes'], 'change')}, while all others go on: {held['why']} "
-            f"({spec.command('run', 'FILE')})"
-        )
-        console().print(line, markup=False, soft_wrap=True)
-    if source is not None and "error" in source:
-        console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
-    elif source is not None:
-        titles = ["topic", "partitions", "offsets not read", "deleted before they were read"]
-        print_table(titles, [list(topic.values()) for topic in source["topics"]])
+    _print_waiting(spec, waiting)
+    for target in to_begin:
+        console().print(target["told"], markup=False, soft_wrap=True)
+    _print_source(source)
     if tables:
         rows = [
             [name, last["rows"], last["sequence"], last["time"]] for name, last in tables.items()
@@ -111,6 +106,26 @@ def status_command(migration: Path, as_json: bool) -> None:
     if gate is not None:
         line = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(line, markup=False, soft_wrap=True)
+
+
+def _print_waiting(spec: Migration, waiting: dict[str, dict[str, Any]]) -> None:
+    """The tables that wait for a decision."""
+    for name, held in waiting.items():
+        line = (
+            f"waits: {name} since batch {held['since']} ({_time(held['time'] * 1000)}) with "
+            f"{counted(held['changes'], 'change')}, while all others go on: {held['why']} "
+            f"({spec.command('run', 'FILE')})"
+        )
+        console().print(line, markup=False, soft_wrap=True)
+
+
+def _print_source(source: dict[str, Any] | None) -> None:
+    """What waits at the source."""
+    if source is not None and "error" in source:
+        console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
+    elif source is not None:
+        titles = ["topic", "partitions", "offsets not read", "deleted before they were read"]
+        print_table(titles, [list(topic.values()) for topic in source["topics"]])
 
 
 def _print_held(spec: Migration, stages: list[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from waybill.cli.new_targets import begun_lines
 from waybill.cli.output import console, print_table, printable
 from waybill.made_ids import made_ids_lines
 
@@ -29,7 +30,7 @@ def print_waybill(waybill: Waybill) -> None:
         for target, lost in report.losses.items():
             text = f"{target} does not carry: {counts(lost)}"
             out.print(printable(text), markup=False, style="yellow")
-        for line in made_ids_lines(report):
+        for line in [*begun_lines(report), *made_ids_lines(report)]:
             out.print(printable(line), markup=False)
         for warning in report.warnings:
             out.print(printable(f"{report.stage}: {warning}"), markup=False, style="yellow")

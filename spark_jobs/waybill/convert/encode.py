@@ -15,9 +15,10 @@ from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.lake_columns import CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
+from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
 from waybill.made_ids import IDS_WRITTEN, MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import TRIED_AGAIN, StageReport
+from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +41,9 @@ NAMES = "target_names"
 """The detail that tells, by target, the lake's names of tables by those that it gives them, of this
 batch and those before, where it gives tables other names."""
 
+
+ACCEPTED = f"outcome IN ('ok', '{BOOTSTRAP}')"
+"""SQL: rows of `changes` that messages are made from."""
 
 COUNTED = columns_of(
     OUTBOX, "target", "outcome", "reason_kind", "losses", "topic", "message", "partition"
@@ -103,13 +107,13 @@ class Encoding:
         writings: tuple[EncodePlan, ...],
         branch: Branch,
         partitions: dict[str, int | None],
-        names: dict[str, dict[str, str]],
+        names: dict[str, dict[str, str]] | None = None,
     ) -> None:
         self.context = context
         self.writings = writings
         self.branch = branch
         self.partitions = partitions
-        self.names = names
+        self.names = names or {}
         self.sizes = RowSizes(context.spark.sparkContext)
 
     def run(self, after: int | None, upto: int | None, changes: int, report: StageReport) -> None:
@@ -125,17 +129,78 @@ class Encoding:
             ReconciliationError: the messages of a target do not account for every change.
             ConfigurationError: a target's mapping does not fit, or gives two tables one name.
         """
-        targets = report.details["targets"] = {}
+        self._prepare(report)
+        if self.writings:
+            span = Span(self.context.lake.log("changes"), after, upto)
+            again = self._replay(span) if self.context.options.mode == "replay" else {}
+            self._write(span, "ok", changes, again, report)
+        if self.partitions:
+            report.details[MADE_FROM] = self.partitions
+        self._tell_names(report)
+        self.sizes.tell(report, "outbox")
+
+    def begin(self, span: Span, changes: int, report: StageReport) -> None:
+        """Write the rows that a new target begins with.
+
+        Args:
+            span: of `changes`, what brought them.
+            changes: how many they are.
+            report: gets the counts of the target.
+
+        Raises:
+            ReconciliationError: the messages do not account for every row.
+        """
+        self._prepare(report)
+        self._write(span, BOOTSTRAP, changes, {}, report)
+        self._tell_names(report)
+        self.sizes.tell(report, "outbox")
+
+    def begin_anew(
+        self, changes: DataFrame, schemas: dict[str, TableSchema], report: StageReport
+    ) -> None:
+        """Write every change that there ever was for a new target.
+
+        Each stands in a batch of its own batch's name with that of this one behind it.
+
+        Args:
+            changes: accepted changes in their order, in the columns of `CHANGE` and with `batch`.
+            schemas: their schemas by id.
+            report: gets the counts of the target, and how many changes there were.
+
+        Raises:
+            ReconciliationError: the messages do not account for every change.
+        """
+        self._prepare(report)
+        (writing,) = self.writings
+        self._check_names(schemas.values())
+        tally = Tally(self.context.spark.sparkContext)
+        suffix, sizes = self.context.batch, self.sizes
+
+        def encode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            count, last = 0, None
+            for rows in batches:
+                count += rows.num_rows
+                for batch, own in of_batches(rows):
+                    if batch != last:
+                        last, work = batch, writing.batches(f"{batch}-{suffix}", schemas)
+                    yield from work.convert(iter([own.select(CHANGE.names)]))
+            tally.add_of_task(changes=count)
+
+        self.branch.append_made(changes, lambda found: sizes.of(encode(found)), OUTBOX)
+        report.rows_in = report.rows_out = tally.totals["changes"]
+        self._account_for(report.rows_in, {}, report)
+        self._tell_names(report)
+        self.sizes.tell(report, "outbox")
+
+    def _tell_names(self, report: StageReport) -> None:
+        if self.names:
+            report.details[NAMES] = self.names
+
+    def _prepare(self, report: StageReport) -> None:
+        report.details["targets"] = {}
         id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
         if any(id_settings.values()):
             report.details[IDS_WRITTEN] = {label: ids for label, ids in id_settings.items() if ids}
-        if self.writings:
-            self._write(after, upto, changes, targets, report)
-        if self.partitions:
-            report.details[MADE_FROM] = self.partitions
-        if self.names:
-            report.details[NAMES] = self.names
-        self.sizes.tell(report, "outbox")
 
     def _check_names(self, schemas: Iterable[TableSchema]) -> None:
         """See that no target gives two tables one name, of this batch or those before.
@@ -150,15 +215,13 @@ class Encoding:
 
     def _write(
         self,
-        after: int | None,
-        upto: int | None,
+        span: Span,
+        outcome: str,
         changes: int,
-        targets: dict[str, Any],
+        again: dict[str, Again],
         report: StageReport,
     ) -> None:
         lake = self.context.lake
-        span = Span(lake.log("changes"), after, upto)
-        again = self._replay(span) if self.context.options.mode == "replay" else {}
         if again:
             report.details[TRIED_AGAIN] = True
             report.details["encoded_again"] = {
@@ -175,10 +238,15 @@ class Encoding:
         schemas = schemas_of((row["schema_id"], row["extra"]) for row in known_schemas)
         self._check_names(schemas.values())
         if changes:
-            accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
+            accepted = lake.task_rows(span, CHANGE, {"outcome": [outcome]})
             with lake.batches_by_rows(span):
                 encode = accepted.through(self._encode(schemas, self.writings))
                 self.branch.append_made(accepted.handed, encode, OUTBOX)
+        self._account_for(changes, again, report)
+
+    def _account_for(self, changes: int, again: dict[str, Again], report: StageReport) -> None:
+        """Count what became of changes at every target."""
+        targets = report.details["targets"]
         written = self._counted()
         made_ids = self._made_ids(written)
         for writing in self.writings:
@@ -223,7 +291,7 @@ class Encoding:
         left = _by_target(wanted)
         log = lake.read(span.table)
         place = list(CHANGE_PLACE)
-        found = log.where("outcome = 'ok'").join(wanted.select(*place), place, "left_semi")
+        found = log.where(ACCEPTED).join(wanted.select(*place), place, "left_semi")
         # A full run brings a change again: one of them is taken, and if they differ, the last.
         changes = newest_rows(found, CHANGE_PLACE, lake.commits(span.table)).select(*CHANGE.names)
         changes = changes.persist()
@@ -308,6 +376,16 @@ class Encoding:
                     ids.count(name, row.made_in or "", partition, row.rows)
             self.partitions = ids.partitions
         return made
+
+
+def of_batches(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows by the batch that they name, one batch after the other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column: Any = rows.column("batch")
+    for batch in dict.fromkeys(column.to_pylist()):
+        yield batch, rows.filter(pc.equal(column, pa.scalar(batch)))
 
 
 def _counted_here(rows: pa.Table) -> Iterator[Wrote]:

@@ -9,13 +9,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from waybill.convert.beginning import (
+    BEGUN,
+    WAITS,
+    newly_begun,
+    sentence_of,
+    to_begin,
+    why_waits,
+)
 from waybill.convert.decode import Decoding
 from waybill.convert.encode import MADE_FROM, NAMES, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.stage_commit import land, repeated
-from waybill.lake_columns import CHANGES, OUTBOX
+from waybill.lake_columns import BOOTSTRAP, CHANGES, OUTBOX
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -92,9 +100,24 @@ def _encode(
     lake.cut_shuffles(changes, after, upto)
     decoded = [c for c in lake.between(changes, after, upto) if c.stage == STAGE]
     accepted = sum(commit.report["rows_out"] for commit in decoded)
-    told = {} if last is None else last.report["details"]
-    known = told.get(MADE_FROM, {}), told.get(NAMES, {})
-    encoding = Encoding(context, plan.writings, branch, *known)
+    before = {} if last is None else last.report["details"]
+    names = before.get(NAMES, {})
+    waits = {
+        target.label: sentence_of(target.label, why_waits(lake, target))
+        for target in to_begin(context.spec, lake)
+    }
+    writings = tuple(writing for writing in plan.writings if writing.label not in waits)
+    report.details[BEGUN] = [writing.label for writing in writings]
+    for begun in newly_begun(lake):
+        told = {name: begun.report["details"].get(name) for name in ("as_of", "tables", "changes")}
+        told = {name: value for name, value in told.items() if value is not None}
+        report.details.setdefault(BOOTSTRAP, {})[begun.cursor["target"]] = told
+        report.warnings += begun.report["warnings"]
+        names |= begun.report["details"].get(NAMES, {})
+    if waits:
+        report.details[WAITS] = list(waits)
+        report.warnings += waits.values()
+    encoding = Encoding(context, writings, branch, before.get(MADE_FROM, {}), names)
     encoding.run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
     land(branch, report, "outbox", started)

@@ -43,7 +43,7 @@ from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
-from waybill.report import TRIED_AGAIN, StageReport
+from waybill.report import TABLES_HELD, TRIED_AGAIN, StageReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,7 +66,6 @@ OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
 GONE = "gone by reload"
 OF_HELD = "changes of tables that waited"
-TABLES_HELD = "tables that wait"
 NAMED = 20
 """Changes of columns that a report names of each table."""
 

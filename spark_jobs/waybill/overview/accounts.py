@@ -9,6 +9,7 @@ import msgspec
 
 from waybill.lake.decisions import HELD as JUDGED_NO
 from waybill.lake.decisions import STAMPS
+from waybill.lake_columns import BOOTSTRAP
 from waybill.overview.schema import (
     DONE,
     DROPPED,
@@ -92,7 +93,8 @@ class Accounts:
 
     def _every(self) -> Iterator[Commit]:
         for line in self._commits.lines:
-            yield from line.commits
+            # What a target begins with belongs to the batch that comes after it.
+            yield from (commit for commit in line.commits if commit.stage != BOOTSTRAP)
         if self._held is not None:
             yield self._held
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.lake_columns import BOOTSTRAP
 from waybill.overview.schema import Quarantine, StageWaiting
 from waybill.report import TRIED_AGAIN
 
@@ -38,7 +39,8 @@ def waiting_before(commits: Commits) -> list[StageWaiting]:
     published = next(commits.published.of("publish"), None)
     read = decoded or converted
     archived = commits.archive.after(None if read is None else read.cursor["archive"]["upto"])
-    changed = commits.changes.after(None if merged is None else merged.cursor["changes"])
+    after = commits.changes.after(None if merged is None else merged.cursor["changes"])
+    changed = [commit for commit in after if commit.stage != BOOTSTRAP]
     passed = commits.runs.after(None if published is None else published.cursor["runs"])
     to_send = [commit for commit in passed if commit.stage == "validate"]
     return [

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, GateError
 from waybill.lake.stage_commit import land, repeated
-from waybill.lake_columns import OUTBOX, PUBLISHED
+from waybill.lake_columns import BATCHES, OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
 from waybill.publish.outgoing import groups_by_target, outgoing
 from waybill.report import StageReport
@@ -130,17 +130,20 @@ def _send(
 ) -> list[tuple[object, ...]]:
     """Send to one target; returns the rows of `published` and adds to the report."""
     label, progress, lake = target.label, context.progress, context.lake
-    batches = [commit.batch for commit in lake.commits(span.table)][::-1]
+    batches: dict[str, None] = {}
+    for commit in [*lake.commits(span.table)][::-1]:
+        # A target that begins with every change gets those of many batches at once.
+        batches.update(dict.fromkeys(commit.cursor.get(BATCHES, [commit.batch])))
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner
         from waybill.publish.kafka.publisher import publish_kafka
 
         owner = Owner(context.spec.name, label)
-        sent = publish_kafka(messages, target.kafka, owner, batches, progress)
+        sent = publish_kafka(messages, target.kafka, owner, [*batches], progress)
     elif target.files is not None:
         sender = Sender(context.spec.name, label, target.envelope)
-        sent = publish_files(messages, target.files, sender, batches, progress)
+        sent = publish_files(messages, target.files, sender, [*batches], progress)
     else:
         message = f"target {label}: say files: {{path: …}} or kafka: {{topic: …}}"
         raise ConfigurationError(message, code=Code.SPECIFICATION)

@@ -186,6 +186,10 @@ class Target(Model):
     """Which [tables](mapping.md) of the lake are published."""
     map: list[TableMapping] = Field(default_factory=list)
     """[What becomes](mapping.md) of them in the messages; names are those of the lake."""
+    bootstrap: Literal["none", "tables", "archive"] = "none"
+    """What a target [begins with](publishing.md#a-new-target-in-the-middle) that is added to a
+    running migration, before what comes from then on: nothing, the merged `tables` as full rows,
+    or every change since the beginning that the lake has (`archive`)."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Target:

@@ -14,7 +14,7 @@ from waybill.errors import ConflictError
 from waybill.lake.names import literal
 from waybill.lake.table_properties import KEPT_SINCE
 from waybill.lake.upkeep import BUSY, MEANWHILE
-from waybill.lake_columns import CHANGE_PLACE, MESSAGE_PLACE
+from waybill.lake_columns import BATCHES, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.report import STAGES
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def _old_batches(lake: Lake, log: _Log, published: Commit, oldest_ms: int) -> se
     end = published.cursor["outbox"] if log.name == "outbox" else cursor.get("archive")
     if end is not None:
         for one in lake.between(lake.log(log.name), None, end):
-            newest.setdefault(one.batch, one.time_ms)
+            # A target that began with every change got those of many batches at once.
+            for batch in one.cursor.get(BATCHES, [one.batch]):
+                newest.setdefault(batch, one.time_ms)
     return {batch for batch, time_ms in newest.items() if time_ms < oldest_ms}
 
 

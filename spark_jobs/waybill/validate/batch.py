@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, WaybillError
-from waybill.lake_columns import CHANGE_PLACE
+from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE
 from waybill.made_ids import IDS_WRITTEN
 from waybill.report import StageReport
 from waybill.validate.profiles import refused_places
@@ -216,7 +216,22 @@ def account(lake: Lake, batch: Judged, rows: dict[str, int]) -> list[str]:
     merged = report_of(batch.merge)
     if batch.changes.upto == batch.merge.cursor["changes"]:
         equal("accepted rows of changes", rows["changes ok"], "what merge read", merged.rows_in)
-    targets = [t for c in encoded for t in report_of(c).details.get("targets", {}).values()]
+    begun = list(commits_in(lake, batch.outbox, BOOTSTRAP))
+    taken = {c.snapshot: c.report["rows_out"] for c in commits_in(lake, batch.changes, BOOTSTRAP)}
+    equal(
+        "what was read of tables for new targets",
+        sum(taken.values()),
+        "rows of changes for them",
+        rows[f"changes {BOOTSTRAP}"],
+    )
+    equal(
+        "what new targets begin with",
+        sum(c.report["rows_in"] for c in begun if "changes" in c.cursor),
+        "what was read of tables for them",
+        sum(taken.get(c.cursor["changes"], 0) for c in begun if "changes" in c.cursor),
+    )
+    every = (*encoded, *begun)
+    targets = [t for c in every for t in report_of(c).details.get("targets", {}).values()]
     equal(
         "what convert wrote for the targets",
         sum(t["messages"] for t in targets),

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from waybill.lake_columns import MESSAGE_PLACE
+from waybill.lake_columns import BOOTSTRAP, MESSAGE_PLACE
 from waybill.order import CHANGE
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Footers:
     """The row groups of what is judged, as far as their footers tell what is in them.
 
     Attributes:
-        changes: those of accepted changes, bounded by `MESSAGE_PLACE`; None if that is not told.
+        changes: those of accepted changes and of what targets begin with, bounded by
+            `MESSAGE_PLACE`; None if that is not told.
         messages: those of messages to publish by target, bounded by it too; None as above.
         sent: how many messages to publish there are; None as above.
         counted: what `profiles.outcomes` finds; None as above.
@@ -40,9 +41,12 @@ class Footers:
         accepted = {"outcome": [OK]}
         bounds = (*MESSAGE_PLACE, "index", "order_key")
         found = lake.row_groups(changes, accepted, bounds, ())
+        begun = lake.row_groups(changes, {"outcome": [BOOTSTRAP]}, bounds, ())
         others = lake.row_groups(changes, {"outcome": OTHERS}, (), ())
-        self.changes = None if found is None else [_bounded(group, 0) for group in found]
-        self.counted = None if found is None or others != [] else _outcomes(found)
+        self.changes = self.counted = None
+        if found is not None and begun is not None:
+            self.changes = [_bounded(group, 0) for group in (*found, *begun)]
+            self.counted = None if begun or others != [] else _outcomes(found)
         groups = lake.row_groups(outbox, accepted, ("target", *MESSAGE_PLACE), ())
         self.sent = None if groups is None else sum(group.rows for group in groups)
         self.messages = None if groups is None else _by_target(groups)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from waybill.lake_columns import MESSAGE_PLACE
+from waybill.lake_columns import BOOTSTRAP, MESSAGE_PLACE
 from waybill.validate.looking import Example
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def changes_profile(
             {
                 "topic": topic,
                 "messages": read,
-                "accepted": own["ok"],
+                "accepted": own["ok"] + own[BOOTSTRAP],
                 "refused": own["refused"],
                 "skipped": own["skipped"],
                 "waiting": own["waiting"],

@@ -17,7 +17,7 @@ from waybill.lake import TaskRows
 from waybill.lake.decisions import DROPPED, HELD, decision_on
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import repeated
-from waybill.lake_columns import CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
+from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -160,7 +160,8 @@ def judge(
     counted = outcomes(changes()) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, footers)
-    rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
+    told = ("ok", "refused", "replayed", "skipped", BOOTSTRAP)
+    rows = {f"changes {outcome}": 0 for outcome in told}
     ordered = 0
     for _topic, outcome, count, _messages, with_order in counted:
         ordered += with_order
@@ -261,7 +262,7 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         tasks = _side_by_side(lake, footers, list(read_by[0]))
         if tasks is not None:
             return compare_in_tasks(lake.spark, tasks, schemas, read_by[0])
-    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok"]})
+    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok", BOOTSTRAP]})
     read = [batch.changes, batch.outbox]
     if older is not None:
         read.append(batch.changes._replace(after=None))
@@ -289,17 +290,21 @@ def _side_by_side(
 
 
 def _older(lake: Lake, batch: Judged) -> DataFrame | None:
-    """Changes of earlier batches that messages were made from, as a target refused them before.
+    """Changes of earlier batches that messages were made from.
+
+    A target has refused them before, or begins with all of them.
 
     None where there is no such message; changes of this batch are among them.
     """
     encoded = commits_in(lake, batch.outbox, "convert")
-    if not any("encoded_again" in c.report["details"] for c in encoded):
+    begun = commits_in(lake, batch.outbox, BOOTSTRAP)
+    again = any("encoded_again" in c.report["details"] for c in encoded)
+    if not again and not any(BATCHES in c.cursor for c in begun):
         return None
     log = lake.read(batch.changes.table, batch.changes.upto)
     outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
     older = log.join(outbox.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_semi")
-    return older.where("outcome = 'ok'")
+    return older.where(F.col("outcome").isin("ok", BOOTSTRAP))
 
 
 def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:

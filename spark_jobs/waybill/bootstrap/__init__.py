@@ -1,0 +1,1 @@
+"""What a target begins with that is added to a running migration."""

@@ -1,0 +1,113 @@
+"""Which targets have begun, and whether a new one can begin with what the lake holds.
+
+A target that begins in the middle of a migration gets the state of the merged tables, and then
+every change that this state does not have. That is exact where the tables hold the very changes
+that were written for the other targets by then: nothing waits for the gate, or for the end of a
+transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.counting import counted
+from waybill.lake.decisions import waiting_merge
+from waybill.lake_columns import BOOTSTRAP
+from waybill.report import TABLES_HELD
+
+if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
+    from waybill.lake.history import History
+    from waybill.spec.endpoints import Target
+    from waybill.spec.migration import Migration
+
+BEGUN = "begun"
+"""The detail of a report that names the targets that get what comes from then on."""
+WAITS = "waits_to_begin"
+"""The detail that names those that get nothing yet, because what they begin with cannot be told."""
+
+STAGE = "convert"
+
+
+def last_encoded(lake: History) -> Commit | None:
+    """The last batch that was written for the targets."""
+    return lake.last(lake.log("outbox"), STAGE)
+
+
+def begun(lake: History) -> set[str]:
+    """Names of the targets that have begun and were not taken out of the migration since."""
+    found: set[str] = set()
+    for commit in lake.commits(lake.log("outbox")):
+        if commit.stage == BOOTSTRAP:
+            found.add(commit.cursor["target"])
+        elif commit.stage == STAGE:
+            told = commit.report["details"].get(BEGUN)
+            if told is not None:
+                return found.union(told)
+            # A batch of before there were bootstraps names those that it wrote anything for.
+            found.update(commit.report["details"].get("targets", {}))
+    return found
+
+
+def newly_begun(lake: History) -> list[Commit]:
+    """What was written for targets that have begun since the last batch, the first one first."""
+    last = last_encoded(lake)
+    came = lake.between(lake.log("outbox"), None if last is None else last.snapshot, None)
+    return [commit for commit in came if commit.stage == BOOTSTRAP][::-1]
+
+
+def to_begin(spec: Migration, lake: History) -> list[Target]:
+    """The targets that are to begin with what the lake holds and have not done so.
+
+    None where nothing was written for any target yet: all of them begin with the source.
+    """
+    asked = [target for target in spec.publish if target.bootstrap != "none"]
+    if not asked or last_encoded(lake) is None:
+        return []
+    known = begun(lake)
+    return [target for target in asked if target.label not in known]
+
+
+def why_waits(lake: History, target: Target | None = None) -> str | None:
+    """Why a target cannot begin with the merged tables now, half a sentence; None if it can.
+
+    Args:
+        lake: the lake.
+        target: one that begins with changes can do so at any time.
+    """
+    if target is not None and target.bootstrap == "archive":
+        return None
+    held = waiting_merge(lake)
+    if held is not None:
+        return f"batch {held.batch} waits for the gate"
+    encoded, merged = last_encoded(lake), lake.last(lake.log("merges"), "merge")
+    if encoded is None or merged is None:
+        return "no batch has passed the gate yet"
+    written = _decoded(lake, encoded.cursor["changes"]["upto"])
+    if written != _decoded(lake, merged.cursor["changes"]):
+        return f"batch {encoded.batch} is converted and has not passed the gate"
+    tables = merged.report["details"].get(TABLES_HELD)
+    if tables:
+        return f"{', '.join(tables)} waits for a decision about its columns"
+    waiting = merged.report["waiting"]
+    if waiting:
+        rows = counted(waiting, "change waits", "changes wait")
+        return f"{rows} for the end of a transaction"
+    return None
+
+
+def sentence_of(label: str, why: str | None) -> str:
+    """What is said of a target that gets nothing yet."""
+    reason = why or "what it begins with was not written"
+    return (
+        f"the target {label} has not begun and gets nothing yet: {reason}; the next batch tries "
+        "again, and nothing is lost"
+    )
+
+
+def _decoded(lake: History, upto: int | None) -> int | None:
+    """The last batch that `changes` had decoded at a snapshot: who reads may stand behind it."""
+    if upto is None:
+        return None
+    line = lake.between(lake.log("changes"), None, upto)
+    return next((commit.snapshot for commit in line if commit.stage == STAGE), None)
