@@ -103,6 +103,7 @@ class TestDag:
             "until_time": None,
             "drop_held": False,
             "batch": None,
+            "tables": None,
         }
 
     def test_it_serialises_and_comes_back(self, dag):
