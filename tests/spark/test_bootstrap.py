@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.contract.order_readers import ARRIVAL, READERS, table_in_order, table_of
+from tests.contract.order_sources import Event, debezium_mysql, debezium_sqlserver, maxwell
 from tests.spark.line import Killed, kill
 from tests.spark.merge.test_full_loads import oms
 from waybill.bootstrap.beginning import begin_targets
@@ -389,3 +390,32 @@ def test_the_gate_holds_what_a_target_would_begin_with_and_is_not_in_the_tables(
     assert told["target"] == "late"
     assert told["change"].startswith("bootstrap:late@b2-bootstrap:shop.orders/")
     assert here.sent("late") == []
+
+
+@pytest.mark.parametrize("source", [debezium_sqlserver, debezium_mysql, maxwell])
+def test_ids_are_those_that_the_changes_of_the_rows_have(place, source):
+    envelope = "maxwell" if source is maxwell else "debezium-json"
+    here = place(envelope=envelope, tables={"shop.t": KEY, "shop.dbo.t": KEY})
+    here.targets = [{"envelope": "oms-default", "name": "first"}]
+    history = [
+        Event(0, "read", None, row(1, "a"), 0),
+        Event(40, "insert", None, row(2, "b"), 0),
+        Event(41, "insert", None, row(3, "c"), 0),
+        Event(57, "update", row(2, "b"), row(2, "new"), 0),
+        Event(58, "delete", row(3, "c"), None, 0),
+        Event(59, "insert", None, row(4, "d"), 0),
+    ]
+    here.run("b1", *(message for event in history for message in source(event)))
+    here.add({"envelope": "oms-default", "name": "late"})
+    here.run("b2", *source(Event(70, "update", row(1, "a"), row(1, "z"), 0)))
+
+    def ids(target: str) -> dict[int, Any]:
+        found = {}
+        for message in here.sent(target)[:-1]:
+            told = json.loads(message.value)
+            key = (told["postStruct"] or told["prevStruct"])["id"]
+            found[int(key)] = told["allMetaData"].get("storeDataSequence"), bool(told["postStruct"])
+        return found
+
+    assert ids("late") == ids("first")
+    assert len(here.sent("late")) == 5
