@@ -45,6 +45,7 @@ PAGES = {
     "migrations": 200,
     "dags/orders_held": 200,
     "dags/customers_refusing": 200,
+    "dags/goods_waiting": 200,
     "dags/returns_late": 200,
     "dags/parcels_failing": 200,
     "dags/prices_new": 200,
@@ -144,7 +145,7 @@ def test_the_list_has_every_state(visit, admin):
     found = admin.locator(".state").all_inner_texts()
     assert sorted(set(found)) == sorted(
         {
-            *("file broken", "not readable", "held", "failing"),
+            *("file broken", "not readable", "held", "failing", "table waits"),
             *("late", "refusing", "never ran", "fine"),
         }
     )

@@ -113,6 +113,12 @@ class Showcase:
         def refusing(lake: MadeLake) -> None:
             lake.run("20261126T300000.000-refuse", 41_007, 12)
 
+        def waiting(lake: MadeLake) -> None:
+            why = "column price of shop.orders was decimal(10,2) and is varchar(20)"
+            told = {"since": "20261126T190000.000-000013", "time": 1, "why": why, "changes": 1200}
+            lake.tables_held = {"shop.orders": told, "shop.people": told}
+            lake.run("20261126T300000.000-waits0", 41_000)
+
         def killed(lake: MadeLake) -> None:
             lake.snapshot("20261126T300000.000-killed", 31_000)
             lake.run("20261126T310000.000-after0", 12_000)
@@ -122,6 +128,7 @@ class Showcase:
 
         self.with_lake("orders_held", held)
         self.with_lake("customers_refusing", refusing)
+        self.with_lake("goods_waiting", waiting)
         self.with_lake("stock_fine", nothing, 'schedule: "@daily"')
         self.with_lake("invoices_taken", killed)
         self.with_lake("returns_late", nothing, 'schedule: "@hourly"', ago=30 * HOUR)

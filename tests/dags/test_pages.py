@@ -31,13 +31,14 @@ def test_the_worst_comes_first(client):
         "not readable",
         *("held", "held"),
         "failing",
+        "table waits",
         "late",
         "refusing",
         "never ran",
         *("fine", "fine"),
     ]
     assert "torn.yaml:2: is not YAML" in page.text
-    assert dict(zip(*figures_of(page), strict=True))["of 10 need a look"] == "7"
+    assert dict(zip(*figures_of(page), strict=True))["of 11 need a look"] == "8"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,12 @@ def test_the_worst_comes_first(client):
         ("parcels_failing", "The last run failed."),
         ("returns_late", "at least 2 more should have come since"),
         ("customers_refusing", "The last batch refused 12 rows of 41,007 messages."),
+        (
+            "goods_waiting",
+            "The table shop.orders waits for a decision since batch 20261126T190000.000-000013, "
+            "with 1,200 changes: column price of shop.orders was decimal(10,2) and is varchar(20). "
+            "1 more table waits likewise. All others go on.",
+        ),
         ("stock_fine", "All that was archived is published."),
         ("prices_new", "It has not run yet."),
         ("cloud_unreachable", "there is no connection nobody_has_this"),

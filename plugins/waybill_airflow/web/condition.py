@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import DagFacts
 
-BROKEN, UNREADABLE, HELD, FAILING, LATE, REFUSING, NEVER_RAN, FINE = WORST_FIRST = (
+BROKEN, UNREADABLE, HELD, FAILING, WAITING, LATE, REFUSING, NEVER_RAN, FINE = WORST_FIRST = (
     "file broken",
     "not readable",
     "held",
     "failing",
+    "table waits",
     "late",
     "refusing",
     "never ran",
@@ -92,6 +93,8 @@ def condition_of(
         return _failing(spec, facts)
     if index is None or not index.batches:
         return _never(spec, facts)
+    if index.tables_waiting:
+        return _waiting(spec, index)
     last = index.batches[0]
     if is_overdue(spec.schedule, last.ended, now) and not facts.paused:
         return _late(spec, last, now)
@@ -179,6 +182,21 @@ def _never(spec: Migration, facts: DagFacts) -> Condition:
     else:
         sentence = "It has run, and there are no figures of it yet. They come with its next stage."
     return Condition(NEVER_RAN, sentence, [_next_run(spec)])
+
+
+def _waiting(spec: Migration, index: Index) -> Condition:
+    first = index.tables_waiting[0]
+    others = len(index.tables_waiting) - 1
+    more = f" {counted(others, 'more table waits', 'more tables wait')} likewise." if others else ""
+    sentence = (
+        f"The table {first.table} waits for a decision since batch {first.since}, with "
+        f"{counted(first.changes, 'change', style=',')}: {first.why.rstrip('.')}.{more} All others "
+        "go on."
+    )
+    step = _next_run(spec)._replace(
+        what="Say under schema_changes in the migration file what is to be done, then go on"
+    )
+    return Condition(WAITING, sentence, [step, Step("See all of them", "", _status(spec))])
 
 
 def _late(spec: Migration, last: BatchLine, now: datetime) -> Condition:

@@ -298,6 +298,22 @@ def place_of(end: Source | Target) -> str:
     return f"topics {', '.join(getattr(end.kafka, 'topics', []))}"
 
 
+class TableWaits(msgspec.Struct, frozen=True):
+    """A table whose changes wait for a person's decision about its columns.
+
+    Attributes:
+        table: its name.
+        since: the batch since which it waits.
+        why: what is to be decided, as a sentence.
+        changes: how many changes wait.
+    """
+
+    table: str
+    since: str
+    why: str
+    changes: int = 0
+
+
 class Index(msgspec.Struct, frozen=True):
     """What is known of a migration, and its last batches.
 
@@ -321,6 +337,7 @@ class Index(msgspec.Struct, frozen=True):
         refused_waiting: the same with what the held batch's merge has refused.
         merged: snapshot of the record of merges that `tables` shows.
         tables: in the order of their names.
+        tables_waiting: those whose changes wait, while all others go on.
     """
 
     version: int
@@ -341,6 +358,7 @@ class Index(msgspec.Struct, frozen=True):
     refused_waiting: int = 0
     merged: int | None = None
     tables: list[TableLine] = []
+    tables_waiting: list[TableWaits] = []
 
 
 class PartitionLook(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,11 +26,12 @@ from waybill.overview.schema import (
     Index,
     Place,
     TableLine,
+    TableWaits,
     encoded,
     place_of,
 )
 from waybill.overview.source_look import keep_planned
-from waybill.report import STAGES
+from waybill.report import STAGES, TABLES_HELD
 from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
@@ -184,7 +185,17 @@ def _index(
         refused_waiting=with_held(counted, commits),
         merged=None if merged is None else merged.snapshot,
         tables=_tables(lake, commits, before, merged),
+        tables_waiting=[] if merged is None else _waiting(merged),
     )
+
+
+def _waiting(merged: Commit) -> list[TableWaits]:
+    """The tables that wait for a decision after a merge."""
+    told: dict[str, dict[str, Any]] = merged.report["details"].get(TABLES_HELD, {})
+    return [
+        TableWaits(name, waits["since"], waits["why"], waits["changes"])
+        for name, waits in told.items()
+    ]
 
 
 def _tables(

@@ -11,7 +11,7 @@ from waybill.lake.history import History
 from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.names import branch_prefix
 from waybill.merge.state import MergeState, TableState
-from waybill.report import StageReport
+from waybill.report import TABLES_HELD, StageReport
 from waybill.spec.migration import Migration
 
 FIRST = 6_000_000_000_000_000_000
@@ -51,6 +51,7 @@ class MadeLake(History):
         self._state = MergeState(tables={table: TableState()})
         self.looked_into: list[str] = []
         self.columns: list[str] = []
+        self.tables_held: dict[str, dict[str, Any]] = {}
         self.rule = "The share of refused messages is low"
         self.file = ""
         self.tables: dict[str, Metadata] = {}
@@ -196,6 +197,8 @@ class MadeLake(History):
             | {"complete up to": upto}
             | ({"columns": self.columns} if self.columns else {})
         }
+        if self.tables_held:
+            report.details[TABLES_HELD] = self.tables_held
         branch = f"{branch_prefix('merge', batch)}{next(self._ids)}"
         written = {f"lake.{self.migration}.shop_orders": branch}
         cursor = {"after": after, "changes": self.head_of("changes"), "branches": written}
