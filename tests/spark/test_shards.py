@@ -128,8 +128,24 @@ def test_a_reload_brings_nothing_back_that_was_emptied(spark, run):
     assert shown(spark, spec) == wanted
     waybill = run_migration(spec, batch="b3", spark=spark, mode="reload", tables=[NAME])
     assert shown(spark, spec) == wanted
-    # The row that was emptied is void, so two of three are loaded again.
-    assert waybill.stage("convert").extra_in == {"rows of tables that are loaded again": 2}
+    # The row that was emptied is void, so two of three are loaded again, and the TRUNCATE.
+    account = waybill.stage("convert")
+    assert account.extra_in == {"rows of tables that are loaded again": 3}
+    assert account.skipped == {"its rows of the joined table are deleted": 1}
+
+
+def test_a_reload_takes_a_shard_in_as_it_is_now(spark, run):
+    emptied = [
+        message(1, "INSERT", None, row(1)),
+        message(1, "INSERT", None, row(7, "b"), TWO),
+        statement(2, "TRUNCATE TABLE orders_7", TWO),
+        message(3, "INSERT", None, row(8, "c"), TWO),
+    ]
+    without, _ = run(emptied, select={"exclude": [TWO]})
+    assert shown(spark, without) == {(ONE, 1): "a"}
+    spec = without.model_copy(update={"select": run([])[0].select})
+    run_migration(spec, batch="b3", spark=spark, mode="reload", tables=[NAME])
+    assert shown(spark, spec) == {(ONE, 1): "a", (TWO, 8): "c"}
 
 
 def test_a_default_of_one_table_needs_a_decision(spark, run):
@@ -254,3 +270,24 @@ def test_halves_of_updates_that_meet_late_stay_void(spark, run, cut):
     spec, waybill = run(messages[cut + 1 :] if cut > 1 else late, **given)
     assert shown(spark, spec) == {(TWO, 7): "x"}
     assert waybill.stage("convert").waiting == 0
+
+
+def test_a_target_begins_with_a_joined_table_of_which_one_part_was_emptied(spark, run, tmp_path):
+    begin = [message(n, "INSERT", None, row(n)) for n in range(1, 7)]
+    begin += [message(n, "INSERT", None, row(n, "b"), TWO) for n in range(1, 4)]
+    begin += [statement(20, "TRUNCATE TABLE orders_1")]
+    first = publish(tmp_path)
+    spec, _ = run(begin, publish=first)
+    new = {"envelope": "oms-default", "name": "new", "files": {"path": str(tmp_path / "new")}}
+    more = [*first, {**new, "bootstrap": "tables"}]
+    spec, waybill = run([message(30, "INSERT", None, row(9))], publish=more)
+    begun = waybill.stage("convert").details["bootstrap"]["new"]
+    assert begun["tables"] == {NAME: {"rows": 3, "deleted": 6}}
+    lake = Lake.open(spark, spec)
+    sent = lake.read(lake.log("outbox")).where("target = 'new' AND outcome = 'ok'")
+    place = ["topic", "partition", "offset", "index", "message"]
+    assert sent.groupBy("batch", *place).count().where("count > 1").isEmpty()
+    assert sent.count() == 10
+    # All that one statement deletes has one place in the order, and needs no topic for each.
+    assert sent.select("topic").distinct().count() <= 4
+    assert shown(spark, spec) == {(TWO, 1): "b", (TWO, 2): "b", (TWO, 3): "b", (ONE, 9): "a"}

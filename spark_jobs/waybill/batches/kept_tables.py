@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from waybill.mapping.rules import fits
+from waybill.mapping.shards import EMPTIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,9 +37,13 @@ class KeptTables:
         for batch in batches:
             columns = [batch.column(name).to_pylist() for name in _NAMES]
             outcomes = batch.column("outcome").to_pylist()
+            reasons = batch.column("reason_kind").to_pylist()
             kept = [
-                outcome in _TAKEN and self._is_one(names)
-                for outcome, names in zip(outcomes, zip(*columns, strict=True), strict=True)
+                # What empties one of several joined tables is left out, and its rows have to go.
+                (outcome in _TAKEN or reason == EMPTIED) and self._is_one(names)
+                for outcome, reason, names in zip(
+                    outcomes, reasons, zip(*columns, strict=True), strict=True
+                )
             ]
             told = np.array(kept, np.bool_)
             self.rows += sum(o != "schema" for o, k in zip(outcomes, kept, strict=True) if k)

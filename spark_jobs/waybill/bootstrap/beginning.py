@@ -16,7 +16,13 @@ from pyspark.sql import functions as F
 
 from waybill.batches.change_rows import schema_row
 from waybill.bootstrap.every_change import begin_with_changes
-from waybill.bootstrap.table_definitions import described, extra_of_connector, whole_schema
+from waybill.bootstrap.table_definitions import (
+    dates_in,
+    described,
+    extra_of_connector,
+    not_in_all,
+    whole_schema,
+)
 from waybill.bootstrap.table_rows import NUMBER, READ, TOPIC, RowsOfTable
 from waybill.convert.beginning import STAGE, last_encoded, to_begin, why_waits
 from waybill.convert.encode import Encoding
@@ -153,7 +159,8 @@ class _Beginning:
             report.warnings.append(
                 f"the target {self.label} begins without "
                 + counted(refused, "change that its table refuses", "changes that tables refuse")
-                + ", see `waybill quarantine list`"
+                + ": it does not get them when they are taken later (bootstrap: archive does); see "
+                "`waybill quarantine list`"
             )
 
     def _write_messages(self, rows: Commit) -> None:
@@ -192,6 +199,8 @@ class _Table:
         settings = beginning.writing.settings
         envelope = beginning.writing.envelope
         extra = extra_of_connector(changes.extra) if beginning.connectors else None
+        is_joined = _is_joined(beginning.context.spec, schema)
+        lacking = not_in_all(changes.schemas) if is_joined else frozenset[str]()
         self.rows = RowsOfTable(
             f"{TOPIC}{beginning.label}@{beginning.batch}:{name}",
             beginning.batch,
@@ -205,6 +214,8 @@ class _Table:
             not schema.key,
             by_source_time and bool(state.places),
             bool(settings.of_ids()),
+            dates_in(schema, changes.schemas),
+            lacking,
         )
         ids = {"sequence_id"} & (envelope.carries | envelope.partly.keys())
         # Without an id a reader takes what comes last, so that there is nothing to remember.
@@ -217,22 +228,26 @@ class _Table:
         found = {"rows": _append(branch, rows, made, sizes)}
         if self.remembers:
             gone = table.where(f"{own.DELETED} AND {own.ORDER} NOT LIKE '1//%'")
-            own_place = f"{own.GONE} = '{own.BY_CHANGE}'"
+            # They have ids, so that nothing is made of where they stand, and may have one place:
+            # all that one TRUNCATE has deleted.
             deletes = replace(made, operation="delete", topic=f"{made.topic}:deleted")
-            # All that one reload deleted have its place.
-            reloaded = replace(deletes, topic=f"{made.topic}:reloaded")
-            count = _append(branch, _placed(gone.where(own_place)), deletes, sizes)
-            others = gone.where(f"NOT coalesce({own_place}, false)")
-            count += _append(branch, _numbered(others), reloaded, sizes)
+            count = _append(branch, _numbered(gone), deletes, sizes)
             if count:
                 found["deleted"] = count
         return found
 
 
+def _is_joined(spec: Migration, schema: TableSchema) -> bool:
+    """Whether several tables of the source became this one."""
+    joins = [rule.join for rule in spec.map if rule.join is not None]
+    return any(join.column in schema.index for join in joins)
+
+
 def _placed(rows: DataFrame) -> DataFrame:
     """Rows in the order of their positions, those with one position in one task."""
     position = F.substring_index(own.ORDER, "/", -1)
-    return rows.orderBy(position, own.KEY).withColumn(NUMBER, F.lit(None).cast("bigint"))
+    sorted_ = rows.repartitionByRange(position).sortWithinPartitions(position, own.KEY)
+    return sorted_.withColumn(NUMBER, F.lit(None).cast("bigint"))
 
 
 def _numbered(rows: DataFrame) -> DataFrame:

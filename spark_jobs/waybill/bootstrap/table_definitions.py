@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.bootstrap.joined_types import joined_type
 from waybill.lake.names import literal
 from waybill.records import ROW_OPERATIONS, Column, TableSchema, intern_schema
 
@@ -63,26 +64,49 @@ def _order(one: tuple[str, str, str | None, TableSchema]) -> tuple[str, str]:
 def whole_schema(state: TableState, schemas: Iterable[TableSchema]) -> TableSchema | None:
     """The schema of a merged table's rows; None of a table that no change of a row described.
 
-    It has every column that rows may have, each as the newest change described it that has the
-    column, without those that statements have dropped.
+    It has every column that rows may have, without those that statements have dropped. Each is as
+    the newest change described it that has the column, with a type that holds every text of it.
 
     Args:
         state: what the merge knows of the table.
         schemas: how its changes described it, the newest first.
     """
     newest: TableSchema | None = None
-    columns: dict[str, Column] = {}
+    told: dict[str, list[Column]] = {}
     for schema in schemas:
         newest = newest or schema
         for column in schema.columns:
-            columns.setdefault(column.name, column)
+            told.setdefault(column.name, []).append(column)
     if newest is None:
         return None
+    columns = {name: _joined(every) for name, every in told.items()}
     known = dict.fromkeys(name for name in (*columns, *state.names) if name in state.names)
     kept = [columns.get(name) or Column(name) for name in known if name not in state.dropped]
     return intern_schema(
         newest.database, newest.schema, newest.table, tuple(kept), state.key, newest.dialect
     )
+
+
+def _joined(told: list[Column]) -> Column:
+    newest, type_ = told[0], joined_type(column.type for column in told)
+    return newest if type_ == newest.type else Column(newest.name, type_, None, newest.nullable)
+
+
+def dates_in(schema: TableSchema, schemas: Iterable[TableSchema]) -> frozenset[str]:
+    """The columns of timestamps whose older rows hold dates.
+
+    Args:
+        schema: of the table's rows.
+        schemas: how its changes described it.
+    """
+    dates = {c.name for one in schemas for c in one.columns if c.type.kind == "date"}
+    return frozenset(c.name for c in schema.columns if c.type.kind == "timestamp") & dates
+
+
+def not_in_all(schemas: Iterable[TableSchema]) -> frozenset[str]:
+    """The columns that not all changes of a table have."""
+    names = [frozenset(schema.names) for schema in schemas]
+    return frozenset[str]().union(*names) - frozenset.intersection(*names)
 
 
 def extra_of_connector(extra: str | None) -> str | None:

@@ -7,6 +7,7 @@ in a topic of its own: what makes an id of the place makes the one that the chan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,7 @@ NUMBER = "number"
 READ = (own.KEY, own.ORDER, own.IMAGE, NUMBER)
 """What is read of a merged table, with that number, or null where they do."""
 
+_DATE = re.compile(r"-?\d{4,}-\d\d-\d\d")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,6 +57,9 @@ class RowsOfTable:
         operation: `read`, or `delete` for what stands of deleted rows.
         extra: goes with every row.
         came_up: see `waybill.merge.state.TableState`: what a row up to that order lacks is null.
+        dates: columns of timestamps in which a date stands for its midnight.
+        lacking: columns that rows may lack because their source table has none, of tables that
+            became one; these are null there.
         bag: whether the table has no key, so that its rows have no order among its changes.
         timed: whether orders without a sequence id were made of source times.
         numbered: whether the target numbers changes by the position where they have no id. For
@@ -73,6 +78,8 @@ class RowsOfTable:
     bag: bool
     timed: bool
     numbered: bool
+    dates: frozenset[str] = frozenset()
+    lacking: frozenset[str] = frozenset()
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows, inside a task; those with one position are neighbours."""
@@ -133,8 +140,13 @@ class RowsOfTable:
         row = {}
         for name in self.columns:
             if name in values:
-                row[name] = values[name]
-            elif whole and (self.bag or order <= self.came_up.get(name, "")):
+                text = values[name]
+                if text is not None and name in self.dates and _DATE.fullmatch(text):
+                    text = f"{text}T00:00:00"
+                row[name] = text
+            elif whole and (
+                self.bag or name in self.lacking or order <= self.came_up.get(name, "")
+            ):
                 row[name] = None
         return msgspec.json.encode(row).decode()
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConflictError
 from waybill.lake.aside import ASIDE
-from waybill.lake.branches import branches
+from waybill.lake.branches import branches, doomed
 from waybill.lake.catalog import is_java
 from waybill.lake.commit import read_commit
 from waybill.lake.idle_deletes import idle_deletes
 from waybill.lake.names import literal, split
 from waybill.lake.setting_aside import set_aside
 from waybill.lake.settings import CATALOG
+from waybill.lake_columns import BOOTSTRAP
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Branch
@@ -63,6 +64,7 @@ def keep_up(lake: Lake, table: str, oldest_ms: int, needed: Set[int] = frozenset
     for killed in lake.waiting(table, STAGE):
         # Nobody else would clear it away.
         lake.reopen(table, killed.name).drop()
+    drop_left_behind(lake, table)
     metadata = lake.metadata(table)
     if branches(metadata):
         return Kept(table, left=BUSY)
@@ -108,6 +110,17 @@ def _drop_idle_deletes(lake: Lake, branch: Branch) -> int:
         return update
 
     return branch.change(drop, "removed-delete-files") if idle else 0
+
+
+def drop_left_behind(lake: Lake, table: str) -> None:
+    """Drop the branches that a killed beginning of a target has left, once main has left them.
+
+    The next batch of a stage does that for its own, and a target begins once.
+    """
+    metadata = lake.metadata(table)
+    for left in lake.waiting(table, BOOTSTRAP):
+        if doomed(metadata, left.name):
+            lake.reopen(table, left.name).drop()
 
 
 def _compact(lake: Lake, table: str) -> tuple[int, int]:

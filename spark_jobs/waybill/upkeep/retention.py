@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
 from waybill.lake.table_properties import KEPT_SINCE
-from waybill.lake.upkeep import BUSY, MEANWHILE
-from waybill.lake_columns import BATCHES, CHANGE_PLACE, MESSAGE_PLACE
+from waybill.lake.upkeep import BUSY, MEANWHILE, drop_left_behind
+from waybill.lake_columns import BATCHES, BEFORE_BATCH, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.report import STAGES
 
 if TYPE_CHECKING:
@@ -76,9 +76,10 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
     published = lake.last(lake.log("published"), PUBLISH)
     if published is None or not lake.exists(table) or lake.head(table) is None:
         return 0, None
-    old = _old_batches(lake, log, published, oldest_ms)
-    if not old:
+    ages = _ages(lake, log, published)
+    if not any(time_ms < oldest_ms for time_ms in ages.values()):
         return 0, None
+    drop_left_behind(lake, table)
     for killed in lake.waiting(table, STAGE):
         # Nobody else would clear it away, and upkeep leaves a table that has a branch.
         lake.reopen(table, killed.name).drop()
@@ -86,8 +87,9 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
         return 0, BUSY
     branch = lake.branch(table, STAGE, "retention")
     try:
-        present = branch.read().select("batch").distinct().collect()
-        going = sorted(old & {row.batch for row in present})
+        present = {row.batch for row in branch.read().select("batch").distinct().collect()}
+        times = {batch: _time_of(batch, ages) for batch in present}
+        going = sorted(batch for batch, time in times.items() if time and time < oldest_ms)
         count = sum(_delete(lake, log, branch, some) for some in _several(going))
         if count:
             branch.fast_forward(alone=True)
@@ -100,11 +102,11 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
         branch.drop()
 
 
-def _old_batches(lake: Lake, log: _Log, published: Commit, oldest_ms: int) -> set[str]:
-    """The batches that ended before a time and whose messages were sent, as far as there are any.
+def _ages(lake: Lake, log: _Log, published: Commit) -> dict[str, int]:
+    """When the batches ended whose messages were sent, in milliseconds since 1970.
 
     The gate's record has every batch that it judged, for ever. Those that it never judged, because
-    the next one took their messages along, are told by the table's own history.
+    the next one took their messages along, are told by the table's own history while it lasts.
     """
     runs, upto = lake.log("runs"), published.cursor["runs"]
     judged = lake.scan(runs, ["batch", "time"], {"stage": [VALIDATE]}, upto)
@@ -117,10 +119,22 @@ def _old_batches(lake: Lake, log: _Log, published: Commit, oldest_ms: int) -> se
     end = published.cursor["outbox"] if log.name == "outbox" else cursor.get("archive")
     if end is not None:
         for one in lake.between(lake.log(log.name), None, end):
-            # A target that began with every change got those of many batches at once.
+            # A target that began with every change got those of many batches in one commit.
             for batch in one.cursor.get(BATCHES, [one.batch]):
                 newest.setdefault(batch, one.time_ms)
-    return {batch for batch, time_ms in newest.items() if time_ms < oldest_ms}
+    return newest
+
+
+def _time_of(batch: str, ages: dict[str, int]) -> int | None:
+    """When a batch ended; None where nobody can tell.
+
+    What a target began with ended with the batch that it stands before, whose name ends its own.
+    """
+    known = ages.get(batch)
+    if known is None and batch.endswith(BEFORE_BATCH):
+        own = batch.removesuffix(BEFORE_BATCH)
+        known = next((t for b, t in ages.items() if own == b or own.endswith(f"-{b}")), None)
+    return known
 
 
 def _delete(lake: Lake, log: _Log, branch: Branch, batches: list[str]) -> int:
@@ -128,21 +142,23 @@ def _delete(lake: Lake, log: _Log, branch: Branch, batches: list[str]) -> int:
     mine = branch.read().where(F.col("batch").isin(batches))
     refused = _refused(lake, log, branch)
     kept = mine.join(F.broadcast(refused), list(log.place), "left_semi")
-    places = kept.select("batch", *log.place).distinct().limit(FEW_REFUSED + 1).collect()
-    if len(places) > FEW_REFUSED:
-        whole = {row.batch for row in kept.select("batch").distinct().collect()}
+    many = kept.groupBy("batch").count().where(F.col("count") > FEW_REFUSED).collect()
+    if many:
+        whole = {row.batch for row in many}
         batches = [batch for batch in batches if batch not in whole]
-        places = []
         mine = mine.where(F.col("batch").isin(batches))
+        kept = kept.where(F.col("batch").isin(batches))
+    places = kept.select("batch", *log.place).distinct().collect()
     with_refused = {row.batch for row in places}
     count = mine.count() - (kept.count() if places else 0)
     plain = [batch for batch in batches if batch not in with_refused]
     if plain:
         # Whole files of such batches go without being read.
         branch.sql(f"DELETE FROM {{branch}} WHERE {_among(plain)}")
-    if with_refused:
-        stay = " OR ".join(_at(row.asDict(), log.place) for row in places)
-        branch.sql(f"DELETE FROM {{branch}} WHERE {_among(with_refused)} AND NOT ({stay})")
+    for batch in sorted(with_refused):
+        own = (row.asDict() for row in places if row.batch == batch)
+        stay = " OR ".join(_at(row, log.place) for row in own)
+        branch.sql(f"DELETE FROM {{branch}} WHERE {_among([batch])} AND NOT ({stay})")
     return count
 
 

@@ -17,7 +17,7 @@ from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 from waybill.verify.databases import database_of
-from waybill.verify.plan import RowTexts, digest, image_of
+from waybill.verify.plan import NO_TABLE, Compared, RowTexts, digest, image_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from waybill.connections import Connection
     from waybill.lake import Lake
     from waybill.verify.database import Piece
-    from waybill.verify.plan import Canonical, Compared
+    from waybill.verify.plan import Canonical
 
 SIDES = "key string, digest binary, of_database int, of_lake int"
 ROWS_PER_BATCH = 10_000
@@ -192,6 +192,31 @@ def of_shard(rows: DataFrame, table: Compared) -> DataFrame:
     path = f"$['{column}']"
     own = F.coalesce(F.get_json_object(IMAGE, path), F.get_json_object(KEY, path))
     return rows.where(own.isNull() | (own == value))
+
+
+def with_unlisted(lake: Lake, tables: Sequence[Compared]) -> list[Compared]:
+    """Tables to compare, and those of which the lake has rows and the database has no table.
+
+    Only of tables that become one: of others no table at all is found.
+    """
+    found = list(tables)
+    joined = {table.lake: table for table in tables if table.shard is not None}
+    for full, table in joined.items():
+        assert table.shard is not None, "only those are looked into"
+        column = table.shard[0]
+        listed = {one.shard[1] for one in tables if one.lake == full and one.shard is not None}
+        own = F.get_json_object(IMAGE, f"$['{column}']")
+        live = lake.read(full, lake.head(full)).where(f"NOT {DELETED}")
+        values = {row[0] for row in live.select(own).distinct().collect()}
+        found += [
+            Compared(
+                *(table.name, full, None, (), table.keyed, (), ()),
+                shard=(column, value),
+                why_not=NO_TABLE,
+            )
+            for value in sorted(values - {None} - listed)
+        ]
+    return found
 
 
 def lake_rows(

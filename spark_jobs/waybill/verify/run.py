@@ -17,7 +17,12 @@ from waybill.spec.durations import seconds_of
 from waybill.spec.verification import Method
 from waybill.suggestions import unknown
 from waybill.verify.changed_keys import changed_keys
-from waybill.verify.comparing import PIECES_PER_CONNECTION, Reading, differing_keys
+from waybill.verify.comparing import (
+    PIECES_PER_CONNECTION,
+    Reading,
+    differing_keys,
+    with_unlisted,
+)
 from waybill.verify.counting import count_table, live_rows
 from waybill.verify.databases import database_named
 from waybill.verify.deciding import Deciding, LakeState, Pending, lake_state
@@ -94,7 +99,8 @@ def run_verify(
     results = []
     with database_named(verify.database) as database:
         state = position_of(lake).state
-        for table in compared_tables(lake, spec, state, database, asked.table):
+        tables = compared_tables(lake, spec, state, database, asked.table)
+        for table in with_unlisted(lake, tables):
             fixed = None if asked.as_of is None else lake_state(lake, spec, table, asked.as_of)
             one = _Table(lake, spec, verify, table, database, deadline, progress, fixed)
             result = one.compare(method)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from waybill.bootstrap.table_definitions import extra_of_connector, whole_schema
+from waybill.bootstrap.joined_types import joined_type
+from waybill.bootstrap.table_definitions import (
+    dates_in,
+    extra_of_connector,
+    not_in_all,
+    whole_schema,
+)
 from waybill.bootstrap.table_rows import READ, RowsOfTable
 from waybill.merge.columns import Column as LakeColumn
 from waybill.merge.state import TableState
@@ -148,3 +155,61 @@ def test_a_table_has_each_column_as_its_newest_change_described_it():
 )
 def test_the_connector_of_ids(extra, found):
     assert extra_of_connector(extra) == found
+
+
+@pytest.mark.parametrize(
+    ("types", "joined"),
+    [
+        ("int32", "int32"),
+        ("int32 int64", "int64"),
+        ("int64 int32", "int64"),
+        ("uint32 int32", "int64"),
+        ("uint64 int8", "decimal(20,0)"),
+        ("decimal(10,2) decimal(15,4)", "decimal(15,4)"),
+        ("decimal(10,2) decimal(6,4)", "decimal(12,4)"),
+        ("int64 decimal(10,2)", "decimal(21,2)"),
+        ("float32 float64", "float64"),
+        ("timestamp date", "timestamp"),
+        ("date timestamp", "timestamp"),
+        ("int32 string", "string"),
+        ("timestamp timestamptz", "string"),
+        ("unknown int32", "int32"),
+        ("unknown unknown", "unknown"),
+        ("date timestamp string", "string"),
+    ],
+)
+def test_a_type_holds_the_texts_of_all_that_were_told(types, joined):
+    assert str(joined_type(parse_type(type_) for type_ in types.split())) == joined
+
+
+def test_a_date_in_a_column_of_timestamps_is_its_midnight():
+    id_, day = Column("id", parse_type("int64")), Column("v", parse_type("date"), "date")
+    moment = Column("v", parse_type("timestamp"), "datetime")
+    old = intern_schema("shop", None, "orders", (id_, day), ("id",))
+    new = intern_schema("shop", None, "orders", (id_, moment), ("id",))
+    assert dates_in(new, [new, old]) == {"v"}
+    assert dates_in(new, [new]) == frozenset()
+    texts = ["2020-01-01", "2020-01-01T05:00:00", "0000-00-00", None]
+    found = rows(
+        *(
+            (f'{{"id":"{n}"}}', ORDERED, json.dumps({"id": f"{n}", "v": text}), None)
+            for n, text in enumerate(texts)
+        ),
+        dates=frozenset({"v"}),
+    )
+    assert [json.loads(row["after"])["v"] for row in found] == [
+        "2020-01-01T00:00:00",
+        "2020-01-01T05:00:00",
+        "0000-00-00T00:00:00",
+        None,
+    ]
+
+
+def test_what_only_some_of_joined_tables_have_is_null_in_the_others():
+    id_, v = Column("id", parse_type("int64")), Column("v", parse_type("string"))
+    first = intern_schema("shop", None, "orders", (id_,), ("id",))
+    other = intern_schema("shop", None, "orders", (id_, v), ("id",))
+    assert not_in_all([first, other]) == {"v"}
+    assert not_in_all([other]) == frozenset()
+    (row,) = rows(('{"id":"1"}', ORDERED, '{"id":"1"}', None), lacking=frozenset({"v"}))
+    assert json.loads(row["after"]) == {"id": "1", "v": None}
