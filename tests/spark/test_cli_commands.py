@@ -58,6 +58,7 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
         "rows": 2,
         "sequence": None,
         "time": "2023-11-14T22:13:20Z",
+        "column changes": [],
     }
     assert gate["gate"]["outcome"] == "passed"
 

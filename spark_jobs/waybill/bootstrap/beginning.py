@@ -228,10 +228,13 @@ class _Table:
         found = {"rows": _append(branch, rows, made, sizes)}
         if self.remembers:
             gone = table.where(f"{own.DELETED} AND {own.ORDER} NOT LIKE '1//%'")
-            # They have ids, so that nothing is made of where they stand, and may have one place:
-            # all that one TRUNCATE has deleted.
+            own_place = f"{own.GONE} = '{own.BY_CHANGE}'"
             deletes = replace(made, operation="delete", topic=f"{made.topic}:deleted")
-            count = _append(branch, _numbered(gone), deletes, sizes)
+            # All that one reload deleted have its place.
+            reloaded = replace(deletes, topic=f"{made.topic}:reloaded")
+            count = _append(branch, _placed(gone.where(own_place)), deletes, sizes)
+            others = gone.where(f"NOT coalesce({own_place}, false)")
+            count += _append(branch, _numbered(others), reloaded, sizes)
             if count:
                 found["deleted"] = count
         return found

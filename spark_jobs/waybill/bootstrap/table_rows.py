@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 TOPIC = "bootstrap:"
 """How the topics of such rows begin, as no topic of a queue does."""
 
+MANY = 1_000_000
+"""So many rows that one statement has deleted stand beside each other."""
+
 NUMBER = "number"
 """The column that numbers rows that do not stand where a change stood."""
 READ = (own.KEY, own.ORDER, own.IMAGE, NUMBER)
@@ -100,9 +103,7 @@ class RowsOfTable:
     ) -> tuple[Any, ...]:
         place, topic = (0, number or 0, 0), self.topic
         if number is None:
-            place = read_position(order)
-            # Changes of several topics may have one position.
-            topic = f"{topic}~{again}" if again else topic
+            topic, place = self._place(read_position(order), again)
         order, time = self._placed(order)
         row = dict.fromkeys(CHANGES.names)
         if image is None:
@@ -128,6 +129,20 @@ class RowsOfTable:
             "outcome": BOOTSTRAP,
         }
         return tuple(told.values())
+
+    def _place(self, place: tuple[int, int, int], again: int) -> tuple[str, tuple[int, int, int]]:
+        """Where a row stands, of several with one position.
+
+        Changes of several topics may have one, each of which gets a topic here as well. What one
+        statement has deleted has that of the statement, however many rows these are.
+        """
+        if not again:
+            return self.topic, place
+        if self.operation != "delete":
+            return f"{self.topic}~{again}", place
+        partition, offset, index = place
+        more, number = divmod(index * MANY + again, 2**31)
+        return f"{self.topic}~{more or ''}", (partition, offset, number)
 
     def _image(self, values: dict[str, str | None], order: str, whole: bool) -> str:
         """An image in the order of the schema's columns.
