@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 CLEARED = "waybill.cleared"
 """Key of the summary of a snapshot that is its parent without the rows that are kept aside, see
 `waybill.lake.aside`."""
+WHOLE = "waybill.whole"
+"""Key of the summary of a snapshot in which rows that are kept aside were brought back: all of
+them, so none that was there before it is lost."""
 STAGED = "waybill.stage"
 """Key of the summary of a snapshot that a stage has committed."""
 
@@ -32,12 +35,15 @@ def whole(metadata: Metadata) -> int | None:
 def lost_aside(metadata: Metadata, base: int) -> int | None:
     """The snapshot with the rows that are kept aside, where the visible one `base` lacks them.
 
-    That is so where another program has changed rows of main after it was cleared.
+    That is so where another program has changed rows of main after it was cleared, and neither a
+    stage nor upkeep has brought them back since. What upkeep has then forgotten is not lost.
     """
+    if any(CLEARED in one.summary and one.parent == base for one in metadata.snapshots.values()):
+        return None
     for snapshot in metadata.ancestors(base):
         if CLEARED in snapshot.summary:
             return snapshot.parent
-        if STAGED in snapshot.summary:
+        if STAGED in snapshot.summary or WHOLE in snapshot.summary:
             break
     return None
 

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     from waybill.lake.position_deletes import WrittenDeletes
     from waybill.spark_tasks.worker_startup import Make
 
-BATCH, STAGE, CURSOR, REPORT = (
-    "waybill.batch",
-    STAGED,
-    "waybill.cursor",
-    "waybill.report",
-)
+BATCH, STAGE, CURSOR, REPORT = "waybill.batch", STAGED, "waybill.cursor", "waybill.report"
 """Keys of a stamped snapshot's summary."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -140,8 +135,12 @@ class Branch:
         """Make the branch, if it is not there."""
         self._settle()
 
-    def append(self, rows: DataFrame) -> int:
+    def append(self, rows: DataFrame, mark: str | None = None) -> int:
         """Append rows by column name.
+
+        Args:
+            rows: the rows.
+            mark: a key that the summary of the snapshot has besides.
 
         Returns:
             How many rows were written.
@@ -150,8 +149,9 @@ class Branch:
             ConflictError: another run took the branch away.
         """
         self._settle()
+        summary = {} if mark is None else {f"snapshot-property.{mark}": "true"}
         with self._writing():
-            rows.writeTo(self.identifier).append()
+            rows.writeTo(self.identifier).options(**summary).append()
         return self._advance("added-records")
 
     def append_rows(self, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> int:

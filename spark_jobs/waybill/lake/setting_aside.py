@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waybill.lake.aside import ASIDE
-from waybill.lake.branches import lost_aside
+from waybill.lake.branches import WHOLE, lost_aside
 from waybill.lake.names import literal, split
 from waybill.lake.settings import CATALOG
 
@@ -34,7 +34,7 @@ def set_aside(lake: Lake, branch: Branch) -> None:
         return
     lost = lost_aside(metadata, branch.base)
     if lost is not None:
-        branch.append(lake.read(branch.table, lost).where(column))
+        branch.append(lake.read(branch.table, lost).where(column), WHOLE)
     if metadata.layout.partitionings == 1 or not _is_mixed(lake, branch.table, branch.head, column):
         return
     name = literal(".".join(split(branch.table)))

@@ -74,6 +74,38 @@ def test_a_change_of_another_program_stays_and_costs_no_tombstone(lake: Lake, mi
     late_change_loses(lake, spec, "later")
 
 
+def tombstones(lake: Lake, table: str) -> list[str]:
+    every = lake.read(table, lake.head(table)).where("_waybill_deleted")
+    return sorted(r[0] for r in every.select("_waybill_key").collect())
+
+
+def test_tombstones_are_brought_back_once(lake: Lake, migration) -> None:
+    spec = migration()
+    table = with_a_tombstone(lake, spec)
+    lake.spark.sql(f"DELETE FROM {table} WHERE id = 3")
+    for _ in range(2):
+        assert keep_up(lake, table, 0).left is None
+        assert tombstones(lake, table) == [NAME]
+    late_change_loses(lake, spec)
+    assert tombstones(lake, table) == [NAME]
+    step(lake, spec, "back", [row(60, 2, n="6")])
+    assert [(r["id"], r["n"]) for r in images(lake)] == [("1", "5"), ("2", "6"), ("5", "1")]
+
+
+def test_forgotten_tombstones_are_not_brought_back(lake: Lake, migration) -> None:
+    table = with_a_tombstone(lake, migration())
+    lake.spark.sql(f"DELETE FROM {table} WHERE id = 3")
+    assert keep_up(lake, table, 0).left is None
+    forgetful = migration(tombstones={"keep": "0s"})
+    time.sleep(0.01)
+    (kept,) = [one for one in run_upkeep(forgetful, lake) if one.table == table]
+    assert (kept.left, kept.tombstones) == (None, 1)
+    assert tombstones(lake, table) == []
+    lake.spark.sql(f"DELETE FROM {table} WHERE id = 5")
+    assert keep_up(lake, table, 0).left is None
+    assert tombstones(lake, table) == []
+
+
 def as_before(self: Lake, qualified, schema, aside, properties=None):
     """Makes a merged table as earlier versions did."""
     own = {QUALIFIED: qualified, **(properties or {})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.lake.branches import CLEARED, STAGED, alike, lost_aside, whole
+from waybill.lake.branches import CLEARED, STAGED, WHOLE, alike, lost_aside, whole
 from waybill.lake.metadata import Metadata, Snapshot
 
 SUMMARIES = {
@@ -12,6 +12,8 @@ SUMMARIES = {
     "cleared": {"operation": "delete", CLEARED: "true"},
     "compaction": {"operation": "replace"},
     "another": {"operation": "overwrite"},
+    "brought back": {"operation": "append", WHOLE: "true"},
+    "forgotten": {"operation": "delete"},
 }
 
 
@@ -43,6 +45,17 @@ def line(*kinds: str) -> Metadata:
         (("batch", "cleared", "compaction", "another"), 4, [4], 1),
         (("batch", "compaction", "cleared", "another"), 4, [4], 2),
         (("batch", "cleared", "another", "batch", "cleared"), 4, [5, 4], None),
+        # Upkeep has brought back what the other program was not shown, and may have forgotten it.
+        (("batch", "cleared", "another", "brought back", "cleared"), 4, [5, 4], None),
+        (
+            ("batch", "cleared", "another", "brought back", "compaction", "cleared"),
+            *(5, [6, 5, 4], None),
+        ),
+        (("batch", "cleared", "another", "brought back", "forgotten"), 5, [5], None),
+        (("batch", "cleared", "another", "brought back", "forgotten", "another"), 6, [6], None),
+        (("batch", "cleared", "another", "brought back", "cleared", "another"), 6, [6], 4),
+        # The mark is not needed where main itself was cleared of them.
+        (("batch", "cleared", "another", "compaction", "cleared"), 4, [5, 4, 3], None),
     ],
 )
 def test_a_line_of_main(kinds, goes_on, same, lost) -> None:
