@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from waybill.lake.branches import CLEARED
+from waybill.lake.names import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
-    from waybill.lake.metadata import Snapshot
+    from waybill.lake.metadata import Metadata, Snapshot
 
 BECOMES = "becomes"
 """Key of a stamp's cursor: the names that columns get when the branch becomes visible."""
@@ -45,9 +48,30 @@ def becomes_of(snapshot: Snapshot, cursor: str) -> dict[str, str]:
     return {str(column): str(name) for column, name in found.items()}
 
 
+def becomes_at(metadata: Metadata, snapshot: int, cursor: str) -> dict[str, str]:
+    """What the columns of any snapshot become, or became: of most nothing.
+
+    A snapshot keeps the names that it was written with, also once it is visible; so does the one
+    that is cleared of the rows kept aside.
+
+    Args:
+        metadata: of the table.
+        snapshot: which one.
+        cursor: see `becomes_of`.
+    """
+    found = metadata.snapshots.get(snapshot)
+    if found is not None and CLEARED in found.summary and found.parent is not None:
+        found = metadata.snapshots.get(found.parent)
+    return {} if found is None else becomes_of(found, cursor)
+
+
 def as_shown(rows: DataFrame, becomes: Mapping[str, str]) -> DataFrame:
     """Rows of a branch with the columns that they have once it is visible."""
-    return rows.drop(*becomes.values()).withColumnsRenamed(dict(becomes)) if becomes else rows
+    if not becomes:
+        return rows
+    waiting = {name: future for future, name in becomes.items()}
+    names = [name for name in rows.columns if name not in becomes]
+    return rows.select(*(rows[quoted(waiting.get(name, name))].alias(name) for name in names))
 
 
 def schema_shown(parser: Any, schema: Any, becomes: Mapping[str, str]) -> Any:

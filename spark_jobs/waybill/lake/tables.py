@@ -14,7 +14,7 @@ from waybill.lake.branches import branch_base, branches
 from waybill.lake.catalog import Catalog
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.commit import Branch, Commit
-from waybill.lake.future_columns import becomes_of
+from waybill.lake.future_columns import as_shown, becomes_at, becomes_of
 from waybill.lake.history import Chosen, History, plain_value
 from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
@@ -266,11 +266,12 @@ class Lake(History):
                 yield plain
 
     def read(self, table: str, snapshot: int | None = None) -> DataFrame:
-        """The visible rows of a table, or those of an earlier snapshot."""
+        """The visible rows of a table, or those of a snapshot with the columns as it is shown."""
         name = quoted(CATALOG, *split(table))
         if snapshot is None:
             return self.spark.table(name)
-        return self.spark.read.option("versionAsOf", str(snapshot)).table(name)
+        rows = self.spark.read.option("versionAsOf", str(snapshot)).table(name)
+        return as_shown(rows, becomes_at(self.metadata(table), snapshot, commits.CURSOR))
 
     def increment(
         self, table: str, after: int | None, upto: int | None, parallel: bool = False
@@ -450,10 +451,9 @@ class Lake(History):
         """Note that a consumer has read up to a snapshot; what follows is kept from expiry."""
         if snapshot is None:
             return
-        namespace, name = split(table)
         ref = f"read_by_{consumer}"
-        if self._catalog.metadata(namespace, name).refs.get(ref) != snapshot:
-            self._catalog.set_ref(namespace, name, ref, snapshot, tag=True)
+        if self.metadata(table).refs.get(ref) != snapshot:
+            self._catalog.set_ref(*split(table), ref, snapshot, tag=True)
 
     def read_marks(self, table: str) -> dict[str, int]:
         """Up to which snapshot each consumer has read a table."""

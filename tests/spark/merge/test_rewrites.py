@@ -178,6 +178,44 @@ def test_a_rewrite_that_is_killed_or_dropped_leaves_main_as_it_was(
     assert types(lake) == {**was, "price": "decimal(20,6)"}
 
 
+def test_a_gate_that_was_killed_while_it_showed_a_rewrite(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=REWRITE)
+    first(lake, spec)
+    put(lake, "b2", [row(7, 2, "update", price="0.1234", n="2", table=NEW)], [NEW])
+    merge(lake, spec, "b2")
+    (record,) = lake.waiting(lake.log("merges"), "merge", "b2")
+    ((table, name),) = record.commit.cursor["branches"].items()
+    (waiting,) = staged_tables(lake, {table: name}, "b2")
+    judged = waiting.rows.dtypes
+    lake.reopen(table, name).fast_forward()
+    (there,) = staged_tables(lake, {table: name}, "b2")
+    assert there.branch is None
+    # It is judged again as it was judged, and as main has it.
+    visible = lake.read(table)
+    assert there.rows.dtypes == judged == visible.dtypes
+    live = there.rows.where("NOT _waybill_deleted")
+    assert sorted(live.collect()) == sorted(visible.collect())
+    as_of = lake.read(table, lake.metadata(table).refs["main"])
+    assert sorted(as_of.collect()) == sorted(visible.collect())
+    assert refused_by_gate(lake, "b2") == []
+    lake.reopen(lake.log("merges"), record.name).fast_forward()
+    assert [price for _, price in shown(lake, "id", "price")][1] == Decimal("0.1234")
+
+
+def test_a_change_of_another_program_to_a_rewritten_table(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=REWRITE)
+    first(lake, spec)
+    step(lake, spec, "b2", [row(7, 2, "update", price="0.1234", n="2", table=NEW)], [NEW])
+    lake.spark.sql(f"DELETE FROM {lake.merged('shop.t')} WHERE id = 3")
+    late = row(3, 4, "update", price="9", n="9", table=OLD)
+    step(lake, spec, "b3", [late, row(8, 5, price="1.0001", n="5", table=NEW)], [NEW])
+    assert shown(lake, "id", "price") == [
+        (1, Decimal("99999999.9900")),
+        (2, Decimal("0.1234")),
+        (5, Decimal("1.0001")),
+    ]
+
+
 def test_a_text_that_is_no_value_of_the_new_type_stops_it(lake: Lake, migration) -> None:
     spec = migration(schema_changes=REWRITE)
     first(lake, spec)
