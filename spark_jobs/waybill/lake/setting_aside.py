@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from waybill.lake.aside import ASIDE
 from waybill.lake.branches import WHOLE, lost_aside
-from waybill.lake.names import literal, split
+from waybill.lake.names import literal, quoted, split
 from waybill.lake.settings import CATALOG
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from waybill.lake.commit import Branch
     from waybill.lake.tables import Lake
 
@@ -34,7 +38,7 @@ def set_aside(lake: Lake, branch: Branch) -> None:
         return
     lost = lost_aside(metadata, branch.base)
     if lost is not None:
-        branch.append(lake.read(branch.table, lost).where(column), WHOLE)
+        branch.append(_as_now(branch, lake.read(branch.table, lost).where(column)), WHOLE)
     if metadata.layout.partitionings == 1 or not _is_mixed(lake, branch.table, branch.head, column):
         return
     name = literal(".".join(split(branch.table)))
@@ -42,6 +46,25 @@ def set_aside(lake: Lake, branch: Branch) -> None:
         f"CALL {CATALOG}.system.rewrite_data_files(table => {name}, branch => {{name}}, "
         f"where => '{column} = true', options => map('rewrite-all', 'true'))",
         {"name": branch.name},
+    )
+
+
+def _as_now(branch: Branch, rows: DataFrame) -> DataFrame:
+    """Rows kept aside, of an earlier snapshot, with the columns that the table has now.
+
+    They have values in Waybill's own columns alone. Of the others there may be fewer since, or
+    some of other types.
+    """
+    then = {field.name: field.dataType for field in rows.schema}
+    return rows.select(
+        *(
+            (
+                rows[quoted(field.name)]
+                if then.get(field.name) == field.dataType
+                else F.lit(None).cast(field.dataType)
+            ).alias(field.name)
+            for field in branch.read().schema
+        )
     )
 
 

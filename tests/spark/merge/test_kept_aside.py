@@ -106,6 +106,20 @@ def test_forgotten_tombstones_are_not_brought_back(lake: Lake, migration) -> Non
     assert tombstones(lake, table) == []
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_tombstones_come_back_without_columns_that_are_gone(
+    lake: Lake, migration, anew: bool
+) -> None:
+    table = with_a_tombstone(lake, migration())
+    lake.spark.sql(f"DELETE FROM {table} WHERE id = 3")
+    lake.spark.sql(f"ALTER TABLE {table} DROP COLUMN n")
+    if anew:
+        lake.spark.sql(f"ALTER TABLE {table} ADD COLUMN n date")
+    assert keep_up(lake, table, 0).left is None
+    assert tombstones(lake, table) == [NAME]
+    assert [r["id"] for r in images(lake)] == ["1", "5"]
+
+
 def as_before(self: Lake, qualified, schema, aside, properties=None):
     """Makes a merged table as earlier versions did."""
     own = {QUALIFIED: qualified, **(properties or {})}
