@@ -204,13 +204,14 @@ def test_columns_are_added_to_a_table_that_is_there(lake: Lake, table: str) -> N
 
 def test_source_tables_with_one_name_get_two_tables(lake: Lake) -> None:
     names = ["a.b_c", "a_b.c", "A.b_c", "ü.`x`", "ß.`x`", "", "."]
-    tables = [lake.ensure_merged(name, SCHEMA)[0] for name in names]
+    schema = SCHEMA.append(pa.field("gone", pa.bool_()))
+    tables = [lake.ensure_merged(name, schema, "gone")[0] for name in names]
     assert tables[0] == "lake.demo.a_b_c"
     assert len(set(tables)) == len(names)
     assert [lake.merged(name) for name in names] == tables
     assert lake.merged_tables() == dict(sorted(zip(names, tables, strict=True)))
     branch = lake.branch(tables[3], "merge", "b")
-    branch.append(rows(lake, 0, 1))
+    branch.append(rows(lake, 0, 1).withColumn("gone", F.lit(False)))
 
 
 def test_many_migrations_share_one_session(spark, migration, tmp_path) -> None:
