@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from waybill.merge.position import position_of
 from waybill.merge.rules import Change
 from waybill.merge.state import told_held
 from waybill.order import order_key
+from waybill.records import NO_TABLE
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -174,6 +176,68 @@ def test_what_cannot_wait_alone_stops_everything(lake: Lake, migration) -> None:
     put(lake, "b3", [row(4, 2, n="2", x="2", z=None, table=newer)], [newer])
     with pytest.raises(SchemaChangeError, match="add: take"):
         merge(lake, migration(schema_changes=STOP), "b3")
+
+
+def event(operation: str, transaction: str, sequence: int) -> dict[str, Any]:
+    order = order_key((sequence,), 1, 0, sequence, 0)
+    change = Change(order, operation, place=("t", 0, sequence, 0))
+    return change_row(change, NO_TABLE, transaction=transaction, schema_id=None)
+
+
+def inside(transaction: str, entry: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "transaction": transaction}
+
+
+def test_a_table_waits_alone_among_transactions_that_end_with_their_batch(
+    lake: Lake, migration
+) -> None:
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    changed = inside("x", row(3, 1, "update", n="2", x="2", table=NEW))
+    other = inside("x", row(4, 2, n="2", table=OTHER))
+    together = [event("begin", "x", 2), changed, other, event("commit", "x", 5)]
+    report = run(lake, spec, "b2", together, [NEW, OTHER])
+    assert report.details["tables that wait"].keys() == {"shop.t"}
+    more = [event("begin", "y", 6), inside("y", row(7, 2, n="3", x="3", table=NEW))]
+    run(lake, spec, "b3", [*more, event("commit", "y", 8)], [NEW])
+    assert images(lake) == [{"id": "1", "n": "1"}]
+    assert [image["id"] for image in images(lake, "shop.u")] == ["1", "2"]
+    run(lake, migration(), "b4", [event("begin", "z", 9), event("commit", "z", 10)])
+    assert images(lake) == [{"id": "1", "n": "2", "x": "2"}, {"id": "2", "n": "3", "x": "3"}]
+
+
+def test_a_decision_is_enough_where_transactions_stop_a_batch_behind_a_wait(
+    lake: Lake, migration
+) -> None:
+    spec = migration(schema_changes=STOP).read_from(Path("shop.yaml"), "add: stop")
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    waits = [row(2, 1, "update", n="2", x="2", table=NEW), inside("x", row(2, 9, n="9"))]
+    run(lake, spec, "b2", waits, [NEW])
+    changes = [
+        event("begin", "x", 3),
+        inside("x", row(4, 1, "update", n="3", x="3", table=NEW)),
+        inside("x", row(5, 2, n="2", table=OTHER)),
+        event("begin", "y", 6),
+        inside("y", row(7, 7, n="7", x="7", table=NEW)),
+        event("rollback", "y", 8),
+        row(9, 2, n="4", x="4", table=NEW),
+    ]
+    put(lake, "b3", changes, [NEW, OTHER])
+    with pytest.raises(SchemaChangeError, match=r"shop\.t waits since batch b2, .*decide first"):
+        merge(lake, spec, "b3")
+    report = merge(lake, migration(), "b3")
+    let_pass(lake, "b3")
+    assert report.extra_in == {"changes of tables that waited": 2}
+    assert (report.waiting, report.skipped["rolled back"]) == (2, 1)
+    # What came before the begin was read is merged, what came since waits for the end.
+    first, second, ninth = images(lake)
+    assert (first, second) == ({"id": "1", "n": "2", "x": "2"}, {"id": "2", "n": "4", "x": "4"})
+    assert ninth["id"] == "9"
+    assert len(images(lake, "shop.u")) == 1
+    run(lake, migration(), "b4", [event("commit", "x", 10)])
+    assert images(lake)[0] == {"id": "1", "n": "3", "x": "3"}
+    assert [image["id"] for image in images(lake)] == ["1", "2", "9"]
+    assert [image["id"] for image in images(lake, "shop.u")] == ["1", "2"]
 
 
 def test_no_batch_replays_what_was_refused_while_a_table_waits(lake: Lake, migration) -> None:
