@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.position import position_of
 from waybill.merge.rules import Change
 from waybill.merge.state import told_held
+from waybill.merge.tombstones import WAITS, forget_tombstones
 from waybill.order import order_key
 from waybill.records import NO_TABLE
 
@@ -247,3 +249,17 @@ def test_no_batch_replays_what_was_refused_while_a_table_waits(lake: Lake, migra
     put(lake, "b3", [], [])
     with pytest.raises(SchemaChangeError, match=r"shop\.t waits since batch b2, .*decide first"):
         merge(lake, spec, "b3", mode="replay")
+
+
+def test_tombstones_outlast_a_wait(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(5, 1, n="1"), row(7, 1, "delete")], [TABLE])
+    now = int(time.time() * 1000) + 1000
+    put(lake, "b2", [row(6, 1, "update", n="2"), row(9, 2, n="9", x="9", table=NEW)], [TABLE, NEW])
+    merge(lake, spec, "b2")
+    assert forget_tombstones(lake, "shop.t", now) == (0, WAITS), "the gate may let it pass"
+    let_pass(lake, "b2")
+    assert forget_tombstones(lake, "shop.t", now) == (0, WAITS)
+    run(lake, migration(), "b3", [])
+    assert images(lake) == [{"id": "2", "n": "9", "x": "9"}], "a late change brings no row back"
+    assert forget_tombstones(lake, "shop.t", now) == (1, None)
