@@ -12,16 +12,18 @@ from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, schem
 from tests.spark.merge.test_merge_stage import TABLE, ddl, images, row, step
 from waybill.cli.status import merged_status
 from waybill.errors import SchemaChangeError
+from waybill.lake import Lake
+from waybill.merge import stage
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.position import position_of
 from waybill.merge.rules import Change
 from waybill.merge.state import told_held
+from waybill.merge.table import TableMerge
 from waybill.merge.tombstones import WAITS, forget_tombstones
 from waybill.order import order_key
 from waybill.records import NO_TABLE
 
 if TYPE_CHECKING:
-    from waybill.lake import Lake
     from waybill.report import StageReport
 
 pytestmark = pytest.mark.spark
@@ -263,3 +265,33 @@ def test_tombstones_outlast_a_wait(lake: Lake, migration) -> None:
     run(lake, migration(), "b3", [])
     assert images(lake) == [{"id": "2", "n": "9", "x": "9"}], "a late change brings no row back"
     assert forget_tombstones(lake, "shop.t", now) == (1, None)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_waited_is_merged_by_its_own_size(
+    lake: Lake, migration, monkeypatch, plain: bool
+) -> None:
+    """Not by that of the batch that brings the decision, which may be empty."""
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(1, 1, n="1")], [TABLE])
+    run(lake, spec, "b2", [row(2, key, n="2", x="2", table=NEW) for key in range(2, 9)], [NEW])
+    if not plain:
+        monkeypatch.setattr("waybill.merge.stage.not_plain", lambda *_: "it is not to be")
+    sizes, few, cut = [], [], []
+    upsert, merge_table, cut_shuffles = stage.upsert, TableMerge.merge, Lake.cut_shuffles
+    monkeypatch.setattr(stage, "upsert", lambda *a: sizes.append(a[4]) or upsert(*a))
+    monkeypatch.setattr(TableMerge, "merge", lambda *a: few.append(a[3]) or merge_table(*a))
+    monkeypatch.setattr(Lake, "cut_shuffles", lambda *a: cut.append(a[2:]) or cut_shuffles(*a))
+    monkeypatch.setattr(stage, "FEW_BYTES", 1)
+    first, last = position_of(lake, "b1").changes, position_of(lake, "b2").changes
+    put(lake, "b3", [], [])
+    report = merge(lake, migration(), "b3")
+    let_pass(lake, "b3")
+    assert len(images(lake)) == 8
+    upto = position_of(lake, "b3").changes
+    assert cut == [(last, upto), (first, upto)]
+    assert report.details["sizes"]["bytes"] == 0
+    if plain:
+        assert (min(sizes) > 1, few) == (True, [])
+    else:
+        assert (sizes, few) == ([], [False])
