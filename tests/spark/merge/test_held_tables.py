@@ -295,3 +295,30 @@ def test_what_waited_is_merged_by_its_own_size(
         assert (min(sizes) > 1, few) == (True, [])
     else:
         assert (sizes, few) == ([], [False])
+
+
+def test_what_ends_the_wait_of_a_table_whose_key_changed(lake: Lake, migration) -> None:
+    """Not a key that is declared: the changes that wait were converted with another."""
+    keyed = schema("shop.t", {"id": "int64", "n": "int32"}, ("n",))
+    other = schema("shop.u", {"id": "int64", "n": "int32"}, ("n",))
+    spec = migration(tables={"shop.t": {"key": ["id"]}})
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    changed = [row(2, 2, n="2", table=keyed), row(2, 2, n="2", table=other)]
+    report = run(lake, spec, "b2", changed, [keyed, other])
+    for name, told in report.details["tables that wait"].items():
+        assert (
+            f"declare `key: [id]` for {name} under tables and load it in full again" in told["why"]
+        )
+    report = run(lake, spec, "b3", [row(3, 3, n="3")], [TABLE])
+    assert report.details["tables that wait"].keys() == {"shop.t", "shop.u"}
+    # A dump that is complete up to after the last change with the other key.
+    dump = {"topic": "full:shop.t@4", "partition": 0, "offset": 0}
+    begin = {**row(None, None, "truncate"), **dump, "order_key": order_key((4,), 0, 0, 0, 0)}
+    loaded = {**row(4, 5, n="5"), **dump, "offset": 1}
+    # The source made the other table anew.
+    again = [ddl(5, "DROP TABLE shop.u", OTHER), row(6, 7, n="7", table=other)]
+    report = run(lake, spec, "b4", [begin, loaded, *again], [TABLE, OTHER, other])
+    assert "tables that wait" not in report.details
+    assert images(lake) == [{"id": "5", "n": "5"}]
+    assert images(lake, "shop.u") == [{"id": "7", "n": "7"}]
+    assert position_of(lake).state.table("shop.u").key == ("n",)
