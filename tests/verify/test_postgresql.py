@@ -153,6 +153,32 @@ def test_a_database_that_is_quiet_is_decided_by_the_longest_lag(spark, migration
     assert (kinds(result), result.undecided) == ({5: MISSING_IN_DATABASE}, 0)
 
 
+def test_what_waits_for_a_decision_is_no_difference(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY, verify={"lag": "0s", "method": "changed"})
+    lake = run(spark, spec, feed)
+    (result,) = run_verify(spec, lake)
+    assert result.changes is not None
+    feed.update(3, title="'waits'")
+    feed.insert(21)
+    fields = {"tables": {"*": {"key": ["id", "small"]}}, "verify": {"lag": "0s"}}
+    run(spark, migration("debezium-json", **fields), feed)
+    run(spark, spec, feed)
+    counts = Asked(method="counts")
+    found = [*run_verify(spec, lake), *run_verify(spec, lake, counts)]
+    # A batch later that of any other table would be decided.
+    run(spark, spec, feed)
+    for asked in (Asked(), Asked(method="full"), counts):
+        found += run_verify(spec, lake, asked)
+    assert [(result.differing, result.undecided) for result in found] == [
+        *((0, 2), (0, 1)),
+        *((0, 2), (0, 2), (0, 1)),
+    ]
+    for result in found:
+        assert "the table waits for a decision since batch" in result.sentence
+        assert result.changes is None, "the next one begins where all was decided"
+
+
 def test_a_session_can_write_nothing(postgres, feed, connect):
     feed.insert(1)
     with database_of(get_connection("source")) as database:

@@ -7,7 +7,9 @@ changes since then, of all batches, are an increment of their own. Changes have 
 order whichever batch brings them, so this is as if they had come at once.
 
 Rows of marked transactions belong to several tables at a time, and refused changes that a replay
-brings back may be older than the hold. With either nothing is held, and the batch stops.
+brings back may be older than the hold. So no table begins to wait with a batch that leaves out rows
+of transactions, brings such rows in, or is a replay: it stops. Such a batch stops behind tables
+that wait, too, until the migration decides about all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from waybill.merge.increment import Increment
 from waybill.merge.plan import make_plan
 from waybill.merge.state import HeldTable, MergeState
 from waybill.merge.statements import Statements
-from waybill.merge.transactions import EVENTS
 from waybill.schema_changes import TABLE
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from waybill.merge.increment_counts import Survey, TableSurvey
     from waybill.merge.plan import Plan
+    from waybill.merge.transactions import Verdict
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
 
@@ -86,14 +88,8 @@ class Parts:
             ConfigurationError: see `make_plan`.
             SchemaChangeError: a person has to decide about a table, and it cannot wait alone.
         """
-        whole = bool(self._transactions(increment, survey) or replay)
-        if whole and self.before.held:
-            name, held = next(iter(self.before.held.items()))
-            message = (
-                f"{name} waits since batch {held.batch}, and this batch replays refused changes or "
-                f"brings transactions, which belong to several tables: decide first: {held.why}"
-            )
-            raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
+        across = _across_batches(increment.verdict)
+        self._check_stops(across, replay)
         again: dict[int | None, set[str]] = defaultdict(set)
         for name, held in self.held.items():
             if self._is_tried(held):
@@ -108,13 +104,13 @@ class Parts:
             self.before,
             lambda name: name not in self.held and name not in left,
             left,
-            whole,
+            across or replay,
         )
         for name, error in left.items():
             self._hold(name, increment.after, error)
         parts = [first]
         for after, names in again.items():
-            parts += self._released(increment, after, names, first.plan.state)
+            parts += self._released(increment, after, names, first.plan.state, across)
         for name, held in self.held.items():
             came = _changes(survey.tables.get(name))
             self.waiting += came
@@ -142,12 +138,31 @@ class Parts:
         """Whether the migration may have decided about a table since it was tried."""
         return not held.file or held.file != self.spec.digest
 
-    @staticmethod
-    def _transactions(increment: Increment, survey: Survey) -> bool:
-        """Whether rows may belong to marked transactions."""
-        verdict = increment.verdict
-        known = verdict.open or verdict.gone or verdict.released
-        return bool(known) or any(survey.skipped[event] for event in EVENTS)
+    def _check_stops(self, across: bool, replay: bool) -> None:
+        """Stop a batch that cannot be merged while tables wait.
+
+        Args:
+            across: whether rows of transactions are not merged with the batch that brought them.
+            replay: whether it brings back what was refused.
+
+        Raises:
+            SchemaChangeError: names a table that waits.
+        """
+        for name, held in self.before.held.items():
+            since = f"{name} waits since batch {held.batch}"
+            if replay:
+                again = self.spec.command("run", "FILE")
+                message = (
+                    f"{since}, and this batch replays refused changes: decide first, run once "
+                    f"without a replay (`{again}`), then replay: {held.why}"
+                )
+                raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
+            if across and not self._is_tried(held):
+                message = (
+                    f"{since}, and transactions, which belong to several tables, are open in this "
+                    f"batch, end in it or were rolled back: decide first: {held.why}"
+                )
+                raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
 
     def _hold(self, name: str, after: int | None, error: SchemaChangeError) -> None:
         """Let a table wait that this batch has left out for the first time."""
@@ -157,10 +172,18 @@ class Parts:
         self.began.append(name)
 
     def _released(
-        self, increment: Increment, after: int | None, names: set[str], state: MergeState
+        self,
+        increment: Increment,
+        after: int | None,
+        names: set[str],
+        state: MergeState,
+        across: bool,
     ) -> list[Part]:
         """The changes of tables that waited, if they need not wait any more."""
         own = Increment(increment.lake, after, increment.upto, increment.by_source_time)
+        if across:
+            # All of these transactions began behind the hold, so their rows are in here.
+            own.settle(increment.verdict)
         survey = own.survey()
         left: dict[str, SchemaChangeError] = {}
         statements = Statements(own, state.unnumbered)
@@ -171,7 +194,7 @@ class Parts:
             state,
             lambda name: name in names and name not in left,
             left,
-            False,
+            across,
         )
         for name, error in left.items():
             held = self.held[name]
@@ -223,6 +246,11 @@ class Parts:
                 continue
             rows = {name for name, table in survey.tables.items() if table.rows}
             return Part(increment, schemas, plan, rows <= plan.tables.keys())
+
+
+def _across_batches(verdict: Verdict) -> bool:
+    """Whether rows of transactions are not merged with the batch that brought them, or never."""
+    return bool(verdict.open or verdict.gone or verdict.released)
 
 
 def _changes(survey: TableSurvey | None) -> int:

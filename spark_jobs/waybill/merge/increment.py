@@ -198,6 +198,17 @@ class Increment:
         self.verdict = verdict.not_merged(batches)
         return held
 
+    def settle(self, verdict: Verdict) -> None:
+        """Leave out the rows that a verdict about a later part of the same changes leaves out.
+
+        Args:
+            verdict: of transactions that all began in this increment.
+        """
+        self.verdict = verdict
+        self._held_back = bool(verdict.open or verdict.gone)
+        if self._held_back:
+            self._frame = self._settled(self.frame)
+
     @staticmethod
     def _by_name_and_batch(rows: DataFrame) -> Counter[tuple[str, str]]:
         """How many rows each transaction has in each batch."""

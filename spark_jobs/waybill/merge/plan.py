@@ -328,9 +328,11 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     for schema in schemas:
         key = tuple(schema.key or ())
         if state.key is not None and key != state.key:
+            was = ", ".join(state.key)
             message = (
-                f"the key of {name} was ({', '.join(state.key)}) and is now ({', '.join(key)}): "
-                f"declare one key for all its changes under tables: {{{name}: {{key: [...]}}}}"
+                f"the key of {name} was ({was}) and is now ({', '.join(key)}), and changes that "
+                f"came keep theirs: declare `key: [{was}]` for {name} under tables and load it in "
+                "full again, or continue under a new migration name"
             )
             raise SchemaChangeError(message, code=Code.KEY_CHANGED)
         state.key = key

@@ -120,14 +120,14 @@ class _Merge:
         self.not_plain: dict[str, str] = {}
         self.schemas: dict[str, TableSchema] = {}
         self.alone = True
+        self.size = 0
         self.watermarks: dict[str, dict[str, Any]] = {}
 
     def run(self) -> StageReport:
         """Survey, plan, tables, record."""
         started = time.monotonic()
-        changes, increment = self.lake.log("changes"), self.increment
-        sizes = self.lake.cut_shuffles(changes, increment.after, increment.upto)
-        self.report.details["sizes"] = sizes
+        increment = self.increment
+        sizes = self.report.details["sizes"] = self._cut_shuffles()
         survey, open_ = self._survey()
         parts = Parts(self.spec, self.context.batch, self.position.state)
         found = parts.of(increment, survey, self.context.options.mode == "replay")
@@ -150,6 +150,8 @@ class _Merge:
         tables: dict[str, TablePlan] = {}
         for part in found:
             self.increment, self.schemas, self.alone = part.increment, part.schemas, part.alone
+            # What waited may be many times what the batch brings.
+            self.size = (sizes if part.increment is increment else self._cut_shuffles())["bytes"]
             self._merge_tables(part.plan)
             tables |= part.plan.tables
         for name in parts.began:
@@ -163,6 +165,11 @@ class _Merge:
         report.seconds = round(time.monotonic() - started, 3)
         self.ledger.record(self.context.batch, report.cursor, plan.state, report)
         return report
+
+    def _cut_shuffles(self) -> dict[str, int]:
+        """Let the session shuffle the increment into pieces of a good size; see `Lake`."""
+        increment = self.increment
+        return self.lake.cut_shuffles(self.lake.log("changes"), increment.after, increment.upto)
 
     def _keep_origins(self, plans: Mapping[str, TablePlan]) -> None:
         """Tell where columns come from.
@@ -282,10 +289,9 @@ class _Merge:
         if not plain:
             return
         self.context.progress("merging %s", counted(len(plain), "plain table"))
-        size = self.report.details["sizes"]["bytes"]
         rows = sum(plan.tables[name].survey.rows for name in names)
         batch = self.context.batch
-        written = upsert(self.lake, self.increment, [*plain.values()], batch, size, rows)
+        written = upsert(self.lake, self.increment, [*plain.values()], batch, self.size, rows)
         for name in set(plain) - set(written):
             self.not_plain[name] = "many values are in doubt"
         whole = [name for name, one in written.items() if one.doubtful is None]
@@ -411,7 +417,7 @@ class _Merge:
             outcome = merge.merge(
                 reduced,
                 own,
-                survey.rows <= FEW and self.report.details["sizes"]["bytes"] <= FEW_BYTES,
+                survey.rows <= FEW and self.size <= FEW_BYTES,
                 plan.reached,
                 plan.late_columns,
                 bool(survey.moves),

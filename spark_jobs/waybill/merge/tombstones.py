@@ -1,7 +1,8 @@
 """Forgets deleted keys after `tombstones.keep`.
 
 A change that is older than a forgotten tombstone and arrives later brings its row back, so `keep`
-has to be longer than the longest way of a message.
+has to be longer than the longest way of a message. Changes of a table that waits for a decision may
+wait for longer than that, so it keeps its tombstones until it goes on.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from waybill.lake.upkeep import STAGE as UPKEEP
 from waybill.merge import columns as own
 from waybill.merge.ledger import Ledger
 from waybill.merge.position import STAGE
+from waybill.report import TABLES_HELD
 
 if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
 
 UNKNOWN = "the snapshots of the record of merges that show which tombstones are old are gone"
+WAITS = "its changes wait for a decision"
 
 
 def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, str | None]:
@@ -38,8 +41,13 @@ def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, 
     """
     ledger = Ledger(lake)
     table = lake.merged(qualified)
-    if ledger.position().state.table(qualified).key == () or lake.head(table) is None:
+    state = ledger.position().state
+    if state.table(qualified).key == () or lake.head(table) is None:
         return 0, None
+    if qualified in state.held or any(
+        qualified in commit.report["details"].get(TABLES_HELD, {}) for commit in ledger.waiting()
+    ):
+        return 0, WAITS
     for killed in lake.waiting(table, UPKEEP):
         # Nobody else would clear it away, and upkeep leaves a table that has a branch.
         lake.reopen(table, killed.name).drop()

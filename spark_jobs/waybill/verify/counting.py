@@ -74,6 +74,8 @@ def count_table(
         more = f"the {'database' if theirs > ours else 'lake'} has {off} more"
         undecided = "not decided: rows may be on their way; verify again after the next batch"
         sentence = more if differs else f"{more}, {undecided}"
+        if first.wait and not differs:
+            sentence = f"{more}: {first.wait}"
     return TableResult(
         table.name,
         "counts",
@@ -109,7 +111,8 @@ def _differs(
         state = lake_state(lake, spec, table)
         if covers(state, spec, mark.clock, mark.wall) is not None:
             break
-        if time.monotonic() >= deadline:
+        if state.held is not None or time.monotonic() >= deadline:
+            # No batch covers a table that waits, and other tables need the time.
             return False
         if not told:
             progress("%s: the numbers of rows differ, waiting for a batch", table.label)

@@ -50,7 +50,10 @@ class LakeState(NamedTuple):
         read_from: when that batch looked what its source holds, seconds since 1970 by the clock of
             its machine; None where nobody can tell any more.
         changes: snapshot of `changes` up to which everything is merged.
-        waits: whether changes before that wait for the end of a transaction or another half.
+        waits: whether changes before that wait for the end of a transaction, for another half, or
+            with the table.
+        held: the batch since which the table waits for a decision, None if it does not. What came
+            since is not in the state, whatever batches do.
     """
 
     snapshot: int | None
@@ -61,6 +64,17 @@ class LakeState(NamedTuple):
     read_from: float | None
     changes: int | None
     waits: bool
+    held: str | None = None
+
+    @property
+    def wait(self) -> str:
+        """A sentence on the table's wait for a decision; empty if it does not wait."""
+        if self.held is None:
+            return ""
+        return (
+            f"the table waits for a decision since batch {self.held}, so what differs since then "
+            "is not decided before it goes on (`waybill status` says why it waits)"
+        )
 
 
 class Pending(NamedTuple):
@@ -154,7 +168,8 @@ def lake_state(lake: Lake, spec: Migration, table: Compared, batch: str | None =
     commits = lake.between(table.lake, None, snapshot) if snapshot is not None else iter(())
     own = next((c.batch for c in commits if c.stage == STAGE), None)
     read_from = None
-    if newest is not None:
+    held = position.state.held.get(table.name)
+    if newest is not None and held is None:
         archived = lake.find(lake.log("archive"), "snapshot", newest.batch)
         if archived is not None:
             read_from = archived.report["details"].get(BEGAN)
@@ -166,7 +181,8 @@ def lake_state(lake: Lake, spec: Migration, table: Compared, batch: str | None =
         position.state.watermark(table.name).time,
         read_from,
         position.changes,
-        bool(position.state.open or position.state.halves),
+        bool(position.state.open or position.state.halves or held),
+        None if held is None else held.batch,
     )
 
 
@@ -293,7 +309,8 @@ class Deciding:
             state = lake_state(self._lake, self._spec, self._table)
             if covers(state, self._spec, look.clock, look.wall) is not None:
                 return state
-            if time.monotonic() >= self._deadline:
+            if state.held is not None or time.monotonic() >= self._deadline:
+                # No batch covers a table that waits, and other tables need the time.
                 return None
             if not told:
                 self._progress(

@@ -319,7 +319,7 @@ class _Table:
         ]
 
     def _sentence(self, first: LakeState, pending: dict[str, Pending], beyond: int) -> str:
-        told = []
+        told = [first.wait] if first.wait else []
         if self._table.only_in_lake:
             names = ", ".join(self._table.only_in_lake)
             told.append(f"not compared, because the database does not have them: {names}")
@@ -336,6 +336,6 @@ class _Table:
             told.append(
                 f"{counted(len(pending), 'row')} not decided: the table was complete up to "
                 f"{reached} and the database was read at {time_text(newest)}; verify again after "
-                "the next batch"
+                f"{'that' if first.wait else 'the next batch'}"
             )
         return "; ".join(told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,14 +12,18 @@ from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, schem
 from tests.spark.merge.test_merge_stage import TABLE, ddl, images, row, step
 from waybill.cli.status import merged_status
 from waybill.errors import SchemaChangeError
+from waybill.lake import Lake
+from waybill.merge import stage
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.position import position_of
 from waybill.merge.rules import Change
 from waybill.merge.state import told_held
+from waybill.merge.table import TableMerge
+from waybill.merge.tombstones import WAITS, forget_tombstones
 from waybill.order import order_key
+from waybill.records import NO_TABLE
 
 if TYPE_CHECKING:
-    from waybill.lake import Lake
     from waybill.report import StageReport
 
 pytestmark = pytest.mark.spark
@@ -176,6 +182,68 @@ def test_what_cannot_wait_alone_stops_everything(lake: Lake, migration) -> None:
         merge(lake, migration(schema_changes=STOP), "b3")
 
 
+def event(operation: str, transaction: str, sequence: int) -> dict[str, Any]:
+    order = order_key((sequence,), 1, 0, sequence, 0)
+    change = Change(order, operation, place=("t", 0, sequence, 0))
+    return change_row(change, NO_TABLE, transaction=transaction, schema_id=None)
+
+
+def inside(transaction: str, entry: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "transaction": transaction}
+
+
+def test_a_table_waits_alone_among_transactions_that_end_with_their_batch(
+    lake: Lake, migration
+) -> None:
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    changed = inside("x", row(3, 1, "update", n="2", x="2", table=NEW))
+    other = inside("x", row(4, 2, n="2", table=OTHER))
+    together = [event("begin", "x", 2), changed, other, event("commit", "x", 5)]
+    report = run(lake, spec, "b2", together, [NEW, OTHER])
+    assert report.details["tables that wait"].keys() == {"shop.t"}
+    more = [event("begin", "y", 6), inside("y", row(7, 2, n="3", x="3", table=NEW))]
+    run(lake, spec, "b3", [*more, event("commit", "y", 8)], [NEW])
+    assert images(lake) == [{"id": "1", "n": "1"}]
+    assert [image["id"] for image in images(lake, "shop.u")] == ["1", "2"]
+    run(lake, migration(), "b4", [event("begin", "z", 9), event("commit", "z", 10)])
+    assert images(lake) == [{"id": "1", "n": "2", "x": "2"}, {"id": "2", "n": "3", "x": "3"}]
+
+
+def test_a_decision_is_enough_where_transactions_stop_a_batch_behind_a_wait(
+    lake: Lake, migration
+) -> None:
+    spec = migration(schema_changes=STOP).read_from(Path("shop.yaml"), "add: stop")
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    waits = [row(2, 1, "update", n="2", x="2", table=NEW), inside("x", row(2, 9, n="9"))]
+    run(lake, spec, "b2", waits, [NEW])
+    changes = [
+        event("begin", "x", 3),
+        inside("x", row(4, 1, "update", n="3", x="3", table=NEW)),
+        inside("x", row(5, 2, n="2", table=OTHER)),
+        event("begin", "y", 6),
+        inside("y", row(7, 7, n="7", x="7", table=NEW)),
+        event("rollback", "y", 8),
+        row(9, 2, n="4", x="4", table=NEW),
+    ]
+    put(lake, "b3", changes, [NEW, OTHER])
+    with pytest.raises(SchemaChangeError, match=r"shop\.t waits since batch b2, .*decide first"):
+        merge(lake, spec, "b3")
+    report = merge(lake, migration(), "b3")
+    let_pass(lake, "b3")
+    assert report.extra_in == {"changes of tables that waited": 2}
+    assert (report.waiting, report.skipped["rolled back"]) == (2, 1)
+    # What came before the begin was read is merged, what came since waits for the end.
+    first, second, ninth = images(lake)
+    assert (first, second) == ({"id": "1", "n": "2", "x": "2"}, {"id": "2", "n": "4", "x": "4"})
+    assert ninth["id"] == "9"
+    assert len(images(lake, "shop.u")) == 1
+    run(lake, migration(), "b4", [event("commit", "x", 10)])
+    assert images(lake)[0] == {"id": "1", "n": "3", "x": "3"}
+    assert [image["id"] for image in images(lake)] == ["1", "2", "9"]
+    assert [image["id"] for image in images(lake, "shop.u")] == ["1", "2"]
+
+
 def test_no_batch_replays_what_was_refused_while_a_table_waits(lake: Lake, migration) -> None:
     spec = migration(schema_changes=STOP)
     run(lake, spec, "b1", [row(1, 1, n="1")], [TABLE])
@@ -183,3 +251,74 @@ def test_no_batch_replays_what_was_refused_while_a_table_waits(lake: Lake, migra
     put(lake, "b3", [], [])
     with pytest.raises(SchemaChangeError, match=r"shop\.t waits since batch b2, .*decide first"):
         merge(lake, spec, "b3", mode="replay")
+
+
+def test_tombstones_outlast_a_wait(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(5, 1, n="1"), row(7, 1, "delete")], [TABLE])
+    now = int(time.time() * 1000) + 1000
+    put(lake, "b2", [row(6, 1, "update", n="2"), row(9, 2, n="9", x="9", table=NEW)], [TABLE, NEW])
+    merge(lake, spec, "b2")
+    assert forget_tombstones(lake, "shop.t", now) == (0, WAITS), "the gate may let it pass"
+    let_pass(lake, "b2")
+    assert forget_tombstones(lake, "shop.t", now) == (0, WAITS)
+    run(lake, migration(), "b3", [])
+    assert images(lake) == [{"id": "2", "n": "9", "x": "9"}], "a late change brings no row back"
+    assert forget_tombstones(lake, "shop.t", now) == (1, None)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_waited_is_merged_by_its_own_size(
+    lake: Lake, migration, monkeypatch, plain: bool
+) -> None:
+    """Not by that of the batch that brings the decision, which may be empty."""
+    spec = migration(schema_changes=STOP)
+    run(lake, spec, "b1", [row(1, 1, n="1")], [TABLE])
+    run(lake, spec, "b2", [row(2, key, n="2", x="2", table=NEW) for key in range(2, 9)], [NEW])
+    if not plain:
+        monkeypatch.setattr("waybill.merge.stage.not_plain", lambda *_: "it is not to be")
+    sizes, few, cut = [], [], []
+    upsert, merge_table, cut_shuffles = stage.upsert, TableMerge.merge, Lake.cut_shuffles
+    monkeypatch.setattr(stage, "upsert", lambda *a: sizes.append(a[4]) or upsert(*a))
+    monkeypatch.setattr(TableMerge, "merge", lambda *a: few.append(a[3]) or merge_table(*a))
+    monkeypatch.setattr(Lake, "cut_shuffles", lambda *a: cut.append(a[2:]) or cut_shuffles(*a))
+    monkeypatch.setattr(stage, "FEW_BYTES", 1)
+    first, last = position_of(lake, "b1").changes, position_of(lake, "b2").changes
+    put(lake, "b3", [], [])
+    report = merge(lake, migration(), "b3")
+    let_pass(lake, "b3")
+    assert len(images(lake)) == 8
+    upto = position_of(lake, "b3").changes
+    assert cut == [(last, upto), (first, upto)]
+    assert report.details["sizes"]["bytes"] == 0
+    if plain:
+        assert (min(sizes) > 1, few) == (True, [])
+    else:
+        assert (sizes, few) == ([], [False])
+
+
+def test_what_ends_the_wait_of_a_table_whose_key_changed(lake: Lake, migration) -> None:
+    """Not a key that is declared: the changes that wait were converted with another."""
+    keyed = schema("shop.t", {"id": "int64", "n": "int32"}, ("n",))
+    other = schema("shop.u", {"id": "int64", "n": "int32"}, ("n",))
+    spec = migration(tables={"shop.t": {"key": ["id"]}})
+    run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
+    changed = [row(2, 2, n="2", table=keyed), row(2, 2, n="2", table=other)]
+    report = run(lake, spec, "b2", changed, [keyed, other])
+    for name, told in report.details["tables that wait"].items():
+        assert (
+            f"declare `key: [id]` for {name} under tables and load it in full again" in told["why"]
+        )
+    report = run(lake, spec, "b3", [row(3, 3, n="3")], [TABLE])
+    assert report.details["tables that wait"].keys() == {"shop.t", "shop.u"}
+    # A dump that is complete up to after the last change with the other key.
+    dump = {"topic": "full:shop.t@4", "partition": 0, "offset": 0}
+    begin = {**row(None, None, "truncate"), **dump, "order_key": order_key((4,), 0, 0, 0, 0)}
+    loaded = {**row(4, 5, n="5"), **dump, "offset": 1}
+    # The source made the other table anew.
+    again = [ddl(5, "DROP TABLE shop.u", OTHER), row(6, 7, n="7", table=other)]
+    report = run(lake, spec, "b4", [begin, loaded, *again], [TABLE, OTHER, other])
+    assert "tables that wait" not in report.details
+    assert images(lake) == [{"id": "5", "n": "5"}]
+    assert images(lake, "shop.u") == [{"id": "7", "n": "7"}]
+    assert position_of(lake).state.table("shop.u").key == ("n",)
