@@ -18,6 +18,7 @@ from waybill.storage.file_store import LocalStore
 from waybill_airflow import plugin
 from waybill_airflow.web import (
     airflow_runs,
+    lake_outlines,
 )
 from waybill_airflow.web.airflow_runs import RunFacts
 
@@ -84,11 +85,15 @@ def reads(monkeypatch):
     return found
 
 
-def test_a_page_reads_a_handful_of_files(client, manager, reads):
+def test_a_page_reads_a_handful_of_files(client, manager, reads, monkeypatch):
+    monkeypatch.setattr(lake_outlines, "_here", {})
     client.get("/migrations")
     local = len(manager.known) - 2
     assert len(reads) == 2 * local, "two for each migration whose lake is here"
     assert {Path(place).name for place in reads} == {"_index.json", "_source.json"}
+    reads.clear()
+    client.get("/migrations")
+    assert reads == [], "nothing has changed since"
     for path, names in (
         ("/dags/orders_held", ["_index.json", "_source.json"]),
         (f"/batches/orders_held/{HELD}", ["waybill.json"]),
