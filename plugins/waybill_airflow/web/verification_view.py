@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.verify.newest import NAME, last_results
+from waybill.verify.newest import NAME, label_of, last_results
 from waybill_airflow.web.lake_reading import read_lake
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ def _found(lake: History) -> tuple[list[TableView], list[tuple[str, str, dict[st
 
 
 def _table(result: dict[str, Any]) -> TableView:
-    shard = result.get("shard")
-    name = result["table"] if shard is None else f"{result['table']} of {shard}"
+    name = label_of(result["table"], result.get("shard"))
     return TableView(name, position=result["position"] or "", **{f: result[f] for f in FACTS})
 
 

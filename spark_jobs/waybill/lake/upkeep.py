@@ -61,10 +61,7 @@ def keep_up(lake: Lake, table: str, oldest_ms: int, needed: Set[int] = frozenset
             needs them: one that has not read them, a cursor that stands in them.
         needed: further snapshots that somebody goes on from, which the table itself does not tell.
     """
-    for killed in lake.waiting(table, STAGE):
-        # Nobody else would clear it away.
-        lake.reopen(table, killed.name).drop()
-    drop_left_behind(lake, table)
+    clear_away(lake, table)
     metadata = lake.metadata(table)
     if branches(metadata):
         return Kept(table, left=BUSY)
@@ -112,15 +109,17 @@ def _drop_idle_deletes(lake: Lake, branch: Branch) -> int:
     return branch.change(drop, "removed-delete-files") if idle else 0
 
 
-def drop_left_behind(lake: Lake, table: str) -> None:
-    """Drop the branches that a killed beginning of a target has left, once main has left them.
+def clear_away(lake: Lake, table: str) -> None:
+    """Drop the branches that nobody else would drop, for the sake of which upkeep left the table.
 
-    The next batch of a stage does that for its own, and a target begins once.
+    Those of upkeep that was killed, and of a killed beginning of a target once main has left them:
+    the next batch of a stage drops its own, and a target begins once.
     """
     metadata = lake.metadata(table)
-    for left in lake.waiting(table, BOOTSTRAP):
-        if doomed(metadata, left.name):
-            lake.reopen(table, left.name).drop()
+    killed = lake.waiting(table, STAGE)
+    killed += [one for one in lake.waiting(table, BOOTSTRAP) if doomed(metadata, one.name)]
+    for left in killed:
+        lake.reopen(table, left.name).drop()
 
 
 def _compact(lake: Lake, table: str) -> tuple[int, int]:

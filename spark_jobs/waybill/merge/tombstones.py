@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
 from waybill.lake.setting_aside import set_aside
-from waybill.lake.upkeep import BUSY, MEANWHILE
+from waybill.lake.upkeep import BUSY, MEANWHILE, clear_away
 from waybill.lake.upkeep import STAGE as UPKEEP
 from waybill.merge import columns as own
 from waybill.merge.ledger import Ledger
@@ -48,9 +48,7 @@ def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, 
         qualified in commit.report["details"].get(TABLES_HELD, {}) for commit in ledger.waiting()
     ):
         return 0, WAITS
-    for killed in lake.waiting(table, UPKEEP):
-        # Nobody else would clear it away, and upkeep leaves a table that has a branch.
-        lake.reopen(table, killed.name).drop()
+    clear_away(lake, table)
     if lake.waiting(table, STAGE):
         return 0, BUSY
     branch = lake.branch(table, UPKEEP, "tombstones")

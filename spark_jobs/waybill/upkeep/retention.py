@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
 from waybill.lake.table_properties import KEPT_SINCE
-from waybill.lake.upkeep import BUSY, MEANWHILE, drop_left_behind
+from waybill.lake.upkeep import BUSY, MEANWHILE, STAGE, clear_away
 from waybill.lake_columns import BATCHES, BEFORE_BATCH, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.report import STAGES
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch, Commit, Lake
 
-STAGE = "upkeep"
 SNAPSHOT, CONVERT, _, VALIDATE, PUBLISH = STAGES
 
 AT_ONCE = 150
@@ -79,10 +78,7 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
     ages = _ages(lake, log, published)
     if not any(time_ms < oldest_ms for time_ms in ages.values()):
         return 0, None
-    drop_left_behind(lake, table)
-    for killed in lake.waiting(table, STAGE):
-        # Nobody else would clear it away, and upkeep leaves a table that has a branch.
-        lake.reopen(table, killed.name).drop()
+    clear_away(lake, table)
     if lake.waiting(table, log.stage):
         return 0, BUSY
     branch = lake.branch(table, STAGE, "retention")

@@ -12,6 +12,16 @@ NAME = "verifications"
 """Short name of the table that keeps what verifications found."""
 
 
+def label_of(table: str, shard: str | None) -> str:
+    """What a compared table is called.
+
+    Args:
+        table: its name in the lake.
+        shard: the source table, where it is one of several that become the same table.
+    """
+    return table if shard is None else f"{table} of {shard}"
+
+
 def last_results(lake: History) -> list[dict[str, Any]]:
     """The figures of the newest verification of every table."""
     name = lake.log(NAME)

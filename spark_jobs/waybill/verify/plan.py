@@ -13,6 +13,7 @@ from waybill.records import TableSchema
 from waybill.suggestions import unknown
 from waybill.verify.canonical import SourceColumn, of_database, of_lake
 from waybill.verify.mapped_sources import MappedSource, MappedSources
+from waybill.verify.newest import label_of
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -83,7 +84,7 @@ class Compared(NamedTuple):
     @property
     def label(self) -> str:
         """Tells it from others that become the same table."""
-        return self.name if self.shard is None else f"{self.name} of {self.shard[1]}"
+        return label_of(self.name, self.source_name)
 
 
 NO_TABLE = "the database has no such table: name it under verify.tables if it has another"

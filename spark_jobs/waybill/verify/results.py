@@ -12,7 +12,7 @@ from waybill.lake.stage_commit import land
 from waybill.lake_columns import VERIFICATIONS
 from waybill.report import StageReport
 from waybill.verify.deciding import Pending
-from waybill.verify.newest import NAME
+from waybill.verify.newest import NAME, label_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -73,7 +73,7 @@ class TableResult(NamedTuple):
     @property
     def label(self) -> str:
         """See `Compared.label`."""
-        return self.table if self.shard is None else f"{self.table} of {self.shard}"
+        return label_of(self.table, self.shard)
 
     @property
     def figures(self) -> dict[str, Any]:
