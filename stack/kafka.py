@@ -145,14 +145,15 @@ class Broker(Server):
         Returns:
             The name.
         """
-        admin = self._admin()
         config = {key.replace("_", "."): value for key, value in settings.items()}
         topic = NewTopic(name, partitions, 1, config=config)
-        admin.create_topics([topic])[name].result(30)
-        await_topic(admin, name, partitions)
+        with self._admin() as admin:
+            admin.create_topics([topic])[name].result(30)
+            await_topic(admin, name, partitions)
         return name
 
     def _admin(self) -> AdminClient:
+        """To be closed: collected in a thread of its own, it would end this process."""
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
 
     @property
@@ -191,7 +192,8 @@ class Broker(Server):
     def _leads(self) -> bool:
         """Whether every partition of before has its leader again."""
         try:
-            known = self._admin().list_topics(timeout=5)
+            with self._admin() as admin:
+                known = admin.list_topics(timeout=5)
         except KafkaException:
             return False
         partitions = (p for topic in known.topics.values() for p in topic.partitions.values())
@@ -199,16 +201,16 @@ class Broker(Server):
 
     def _store_passwords(self) -> None:
         """Tell the broker the users of SCRAM; not at its format, where they would be arguments."""
-        admin = self._admin()
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            # A user may be changed once in a request.
-            kind = ScramCredentialInfo(mechanism, 4096)
-            changes: list[UserScramCredentialAlteration] = [
-                UserScramCredentialUpsertion(name, kind, word.encode())
-                for name, word in self.users.items()
-            ]
-            for done in admin.alter_user_scram_credentials(changes).values():
-                done.result(30)
+        with self._admin() as admin:
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+                # A user may be changed once in a request.
+                kind = ScramCredentialInfo(mechanism, 4096)
+                changes: list[UserScramCredentialAlteration] = [
+                    UserScramCredentialUpsertion(name, kind, word.encode())
+                    for name, word in self.users.items()
+                ]
+                for done in admin.alter_user_scram_credentials(changes).values():
+                    done.result(30)
 
     def _format(self) -> None:
         words = ["format", "-t", CLUSTER, "-c", str(self._settings)]

@@ -35,14 +35,14 @@ def make_topics(servers: Mapping[str, str]) -> None:
     Raises:
         KafkaException: the broker refuses.
     """
-    admin = AdminClient(dict(servers))
     topics = [NewTopic(name, 1, 1, config=dict(FOR_EVER)) for name in TOPICS]
-    for made in admin.create_topics(topics).values():
-        try:
-            made.result(30)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+    with AdminClient(dict(servers)) as admin:
+        for made in admin.create_topics(topics).values():
+            try:
+                made.result(30)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
 
 
 def send(servers: Mapping[str, str], topic: str, values: Iterator[bytes]) -> int:

@@ -15,12 +15,15 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+from confluent_kafka.admin import OffsetSpec, TopicDescription
 
 from waybill.errors import UnreachableError
+from waybill.kafka.admin_clients import admin_client
 from waybill.kafka.failures import MOVING, code_of, failure, permanent
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
     from waybill.errors import WaybillError
 
 T = TypeVar("T")
@@ -69,7 +72,7 @@ class Cluster:
         self._heard: list[KafkaError] = []
         try:
             options: Any = {"error_cb": self._heard.append}
-            self._admin = AdminClient({**properties, **options})
+            self._admin = admin_client(self, {**properties, **options})
         except KafkaException as error:
             raise self.failure(error.args[0], "the connection") from error
 

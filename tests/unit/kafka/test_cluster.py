@@ -43,7 +43,7 @@ def future(answer: KafkaError | int) -> Future[ListOffsetsResultInfo]:
 
 
 def asking(monkeypatch: pytest.MonkeyPatch, admin: Admin, patience: float = 8.0) -> Cluster:
-    monkeypatch.setattr(module, "AdminClient", lambda _: admin)
+    monkeypatch.setattr(module, "admin_client", lambda *_: admin)
     return Cluster({"bootstrap.servers": "h:1"}, patience)
 
 
