@@ -28,6 +28,7 @@ from waybill_airflow.web.airflow_runs import RunFacts, run_of
 from waybill_airflow.web.batch_view import batch_view
 from waybill_airflow.web.formats_view import formats_view
 from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS, WITH_A_FORM
+from waybill_airflow.web.kept_objects import Settled
 from waybill_airflow.web.known_migrations import known_migration, known_migrations
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
@@ -61,11 +62,16 @@ def make_app() -> FastAPI:
         dependencies=[Depends(requires_authenticated())],
     )
 
+    settled = Settled()
+
     @app.middleware("http")
     async def add_headers(
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         response = await call_next(request)
+        route = request.scope.get("route")
+        if route is not None:
+            settled.after(route.path)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
