@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from airflow.api_fastapi.core_api import security
+from airflow.models.log import Log
+from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from tests.dags.showcase import HOSTILE, Showcase
 from tests.unit.validate.test_measured import rule, shares, spoken
 from tests.unit.validate.test_page import result
 from waybill.validate.measured import trend_of
+from waybill.validate.result import Checked, count_sentence, sentence_of
 from waybill.validate.results import DATA, PAGE, TREND, keep, reports_folder
-from waybill_airflow.web import app
+from waybill_airflow.web import app, rights
 from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS
 
 pytestmark = pytest.mark.airflow
@@ -38,15 +43,31 @@ def place(tmp_path, monkeypatch):
     return showcase
 
 
+class Manager:
+    """Lets everybody see runs, and those who may read logs read them."""
+
+    logs = True
+
+    def is_authorized_dag(self, *, access_entity=None, **_more):
+        return self.logs or access_entity != security.DagAccessEntity.TASK_LOGS
+
+
 @pytest.fixture
-def client(monkeypatch):
-    """Somebody who may see runs."""
-    manager = SimpleNamespace(is_authorized_dag=lambda **_more: True)
-    monkeypatch.setattr(security, "get_auth_manager", lambda: manager)
+def manager(monkeypatch):
+    found = Manager()
     no_team = SimpleNamespace(get_team_name=lambda _dag_id: None)
-    monkeypatch.setattr(security, "DagModel", no_team)
+    for module in (security, rights):
+        monkeypatch.setattr(module, "get_auth_manager", lambda: found)
+        monkeypatch.setattr(module, "DagModel", no_team)
+    return found
+
+
+@pytest.fixture
+def client(manager, airflow_home):
+    """Somebody who may see runs."""
     made = app.make_app()
-    made.dependency_overrides[security.get_user] = lambda: SimpleNamespace(name="ann")
+    user = SimpleNamespace(name="ann", get_name=lambda: "ann")
+    made.dependency_overrides[security.get_user] = lambda: user
     return TestClient(made)
 
 
@@ -95,6 +116,49 @@ def test_a_held_batch_says_what_to_run(place, client):
     assert f'<code class="command" tabindex="0">{look}</code>' in text
     assert "<script>alert" not in text
     assert '<div class="verdict failed">' in text
+
+
+KEY = "ann@example.com"
+OF_ROWS = {"observed": [{"where": KEY, "value": "secret value"}], "unexpected": 120}
+
+
+def of_rows() -> Checked:
+    """A rule on rows that is not met, as the gate has it."""
+    look = f"waybill changes FILE --table shop.orders --key {KEY}"
+    return replace(rule(False, look=look, **OF_ROWS), table="shop.orders")
+
+
+def test_keys_and_values_of_rows_are_for_who_may_read_logs(place, client, manager):
+    difference = {"target": "t", "table": "x", "change": "c", "what": "another secret value"}
+    kept(place, HELD, checks=[of_rows()], outcome="failed", differences=[difference])
+    text = client.get(f"/gate/orders/{HELD}").text
+    assert text.count(KEY) == 2, "the row, and its command"
+    assert "another secret value" in text
+    with create_session() as session:
+        logged = session.scalars(select(Log).where(Log.event == "waybill_gate_report")).all()
+        assert ("orders", "ann") in {(row.dag_id, row.owner) for row in logged}
+    manager.logs = False
+    text = client.get(f"/gate/orders/{HELD}").text
+    assert KEY not in text
+    assert "secret value" not in text
+    assert "120 rows" in words(text)
+    assert "shown to users who may read the logs" in text
+
+
+def test_a_page_that_was_kept_is_for_who_may_read_logs(place, client, manager):
+    folder = kept(place, BATCH, checks=[of_rows()])
+    (folder / DATA).write_text("{")
+    assert KEY in client.get(f"/gate/orders/{BATCH}").text
+    manager.logs = False
+    answer = client.get(f"/gate/orders/{BATCH}")
+    assert answer.status_code == 403
+    assert KEY not in answer.text
+
+
+def test_a_sentence_for_everybody_counts_rows():
+    assert KEY in sentence_of(of_rows())
+    assert KEY not in count_sentence(of_rows())
+    assert count_sentence(of_rows()).endswith("(120 rows)")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"checks": []}', '"x"', "null"])

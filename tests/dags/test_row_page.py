@@ -17,6 +17,7 @@ from waybill.merge.columns import Column
 from waybill.merge.state import MergeState, TableState
 from waybill.order import order_key
 from waybill.overview.schema import PUBLISHED, VERSION, BatchLine, Index, Place, TableLine
+from waybill_airflow.web import row_view as row_module
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.row_view import row_view
 
@@ -138,6 +139,22 @@ def test_changes_that_came_later_do_not_count(place, as_of, later):
     assert "won, it is the newest" in counting[-1].outcome
     assert all("superseded" in change.outcome for change in counting[:-1])
     assert all(c.outcome == f"came after batch {as_of}" for c in changes if c.later)
+
+
+def test_of_too_many_changes_the_newest_are_shown(place, monkeypatch):
+    """The one that won is among them; a TRUNCATE that took nothing away takes no place of them."""
+    truncate = {**change("b-4", "truncate", 9, "1", None), "key": None}
+    written = ("b-4", "convert", {}, {})
+    commit(catalog_in(place.folder / "lake"), "orders_log.changes", CHANGES, [truncate], written)
+    monkeypatch.setattr(row_module, "MOST", 2)
+    view = shown(place)
+    assert [one.operation for one in view.changes] == ["update", "delete"]
+    assert "won, it is the newest" in view.changes[-1].outcome
+    assert view.more
+    assert "the newest 2; older ones are not shown" in words(view)
+    monkeypatch.setattr(row_module, "MOST", 3)
+    assert [one.operation for one in shown(place).changes] == ["insert", "update", "delete"]
+    assert not shown(place).more
 
 
 def test_the_page_lets_choose_a_batch(place):

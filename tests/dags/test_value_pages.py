@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
+import msgspec
 import pytest
 from airflow.api_fastapi.core_api import security
 from airflow.models.log import Log
@@ -18,6 +19,7 @@ from tests.dags.showcase import HOSTILE, Showcase
 from tests.dags.values_lake import refuse_and_change
 from waybill.errors import UnavailableError
 from waybill.spec.migration import Migration
+from waybill.values.values import json_refusal
 from waybill_airflow.web import app, lake_reading, quarantine_view, rights
 from waybill_airflow.web.airflow_runs import DagFacts
 from waybill_airflow.web.quarantine_view import fault_of, hex_lines
@@ -257,24 +259,62 @@ def test_only_the_page_with_a_form_may_send_one(client):
     assert "form-action 'none'" in policy(LIST)
 
 
+def test_a_byte_of_an_avro_message_is_the_one_of_the_reason():
+    """Bytes that are no UTF-8 are no fault there."""
+    value = b"\x00\x00\x00\x00\x07\xff\xfe" + bytes(60)
+    reason = "12 bytes are left behind the Avro data (byte 55)"
+    assert fault_of(value, reason) == range(55, 56)
+    assert fault_of(value, "the registry has no schema 7") is None
+
+
+def test_a_message_that_was_cut_off_says_where_it_ends():
+    """In the words of the decoder that reads it."""
+    value = b'{"data": [{"id": "1"'
+    with pytest.raises(msgspec.DecodeError) as caught:
+        msgspec.json.decode(value)
+    fault = fault_of(value, str(json_refusal(caught.value)))
+    assert fault == range(len(value), len(value))
+    assert quarantine_view._text(value, fault) == (value.decode(), quarantine_view.ENDS, "")
+
+
+def test_a_field_of_the_wrong_shape_is_marked():
+    value = '{"ä": 1, "data" : 5}'.encode()
+    kind = msgspec.defstruct("Shape", [("data", list[str])])
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(value, type=kind)
+    fault = fault_of(value, str(json_refusal(caught.value)))
+    assert fault is not None
+    assert value[fault.start : fault.stop] == b'"data"'
+
+
 @pytest.mark.parametrize(
     ("value", "reason", "at"),
     [
-        (b'{"a": nil}', "invalid literal: line 1 column 7 (char 6)", 6),
-        ('{"ä": nil}'.encode(), "invalid literal: line 1 column 7 (char 6)", 7),
-        (b"\xff", "anything", 0),
+        (b'{"a": nil}', "invalid literal: line 1 column 7 (char 6)", range(6, 7)),
+        ('{"ä": nil}'.encode(), "invalid literal: line 1 column 7 (char 6)", range(7, 8)),
+        (b"{} x", "the message is not JSON: trailing characters (byte 3)", range(3, 4)),
+        (b'{"a": nil', "JSON is malformed: invalid character (byte 9)", range(8, 9)),
+        ('{"a": ä}'.encode(), "the message is not JSON: invalid (byte 6)", range(6, 8)),
+        (b"\xff", "the message is not UTF-8 (byte 0 of a text)", range(1)),
+        (b"a\xffbc", "the event at byte 2 ends inside its header", range(2, 3)),
+        (b'{"id": "7a"}', "column 'id': is no number", range(1, 5)),
+        (b"{}", "column 'id': is no number", None),
         (b"{}", "column id cannot hold 7", None),
-        (b"{}", "unexpected end (char 99)", 2),
+        (b"{}", "an integer has more than 64 bits (byte 99)", range(2, 2)),
     ],
 )
-def test_the_fault_is_a_byte(value, reason, at):
+def test_the_fault_is_some_bytes(value, reason, at):
     assert fault_of(value, reason) == at
 
 
 def test_hex_is_shown_around_the_fault():
     value = bytes(range(256)) * 64
-    lines = hex_lines(value, 9000)
-    (faulty,) = [line for line in lines if line.fault is not None]
-    assert int(faulty.at, 16) + faulty.fault == 9000
-    assert faulty.digits[faulty.fault] == f"{9000 % 256:02x}"
+    lines = hex_lines(value, range(9000, 9002))
+    marked = [
+        (int(line.at, 16) + at, digits)
+        for line in lines
+        for at, digits in enumerate(line.digits)
+        if at in line.fault
+    ]
+    assert marked == [(at, f"{at % 256:02x}") for at in (9000, 9001)]
     assert sum(len(line.digits) for line in lines) == quarantine_view.HEX_BYTES

@@ -16,6 +16,7 @@ from airflow.api_fastapi.core_api.security import (
     requires_access_dag,
     requires_authenticated,
 )
+from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
@@ -172,17 +173,23 @@ def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTM
 
 
 def _add_reports(app: FastAPI) -> None:
-    @app.get("/gate/{dag_id}/{batch}", dependencies=[SEES_RUNS])
-    def gate(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
-        """What the gate measured for a batch."""
+    @app.get(
+        "/gate/{dag_id}/{batch}",
+        dependencies=[SEES_RUNS, Depends(action_logging("waybill_gate_report"))],
+    )
+    def gate(user: GetUserDep, dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
+        """What the gate measured for a batch; keys and values of rows for whom they are."""
+        with_values = Rights(user).sees_values(dag_id)
         try:
-            report = reports.gate_report(dag_id, batch)
+            report = reports.gate_report(dag_id, batch, with_values)
         except WaybillError as error:
             text = pages.unreadable(dag_id, batch, str(error))
             return HTMLResponse(text, status_code=503, headers=REPORT_HEADERS)
         if report is None:
             text = pages.no_report(dag_id, batch)
             return HTMLResponse(text, status_code=404, headers=REPORT_HEADERS)
+        if not report.own and not with_values:
+            raise HTTPException(403)
         return HTMLResponse(report.text, headers=HEADERS if report.own else REPORT_HEADERS)
 
 
@@ -203,8 +210,8 @@ async def _said_no(_request: Request, error: Exception) -> Response:
     titles = {
         403: (
             "Not for you to see",
-            "It needs the right to see the runs of this DAG and, for refused messages, to read the "
-            "logs of its tasks.",
+            "It needs the right to see the runs of this DAG and, where values of rows are shown, "
+            "to read the logs of its tasks.",
         ),
         404: ("No such page", "There is nothing at this address."),
     }

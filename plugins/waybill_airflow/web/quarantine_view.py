@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,8 +29,19 @@ TEXT_BYTES, HEX_BYTES = 64 << 10, 1 << 10
 _ROW = 16
 """Bytes in a line of hex."""
 
+_BYTE = re.compile(r"(?:\(byte |\bat byte )(\d+)(?! of a text)")
+"""How a reason names the byte of the message at which it goes wrong."""
+
 _CHARACTER = re.compile(r"\(char (\d+)\)")
-"""Where a reason says in which character of the message the JSON ends to be any."""
+"""How one names the character."""
+
+_SHORT = re.compile(r"truncated|unexpected end")
+"""What a reason says of a message that ends too early."""
+
+_NAME = re.compile(r"column '([^']+)'|`\$[^`]*?\.(\w+)(?:\[[^`.]*\])*`")
+"""How one names a column or, by its path, a field."""
+
+ENDS = "← the message ends here"
 
 
 class QuarantineView(NamedTuple):
@@ -69,12 +81,12 @@ class Opinion(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Bytes in hex: where they stand, their digits and characters, and which is the fault."""
+    """Bytes in hex: where they stand, their digits and characters, and which are at fault."""
 
     at: str
     digits: list[str]
     characters: list[str]
-    fault: int | None
+    fault: range
 
 
 class MessageView(NamedTuple):
@@ -194,27 +206,56 @@ def _state(history: list[dict[str, Any]], is_gone: bool, is_hidden: bool) -> str
     return state + (" The archive does not hold its bytes any more." if is_gone else "")
 
 
-def fault_of(value: bytes, reason: str) -> int | None:
-    """Index of the byte at which a message goes wrong; None where that is not known."""
+def fault_of(value: bytes, reason: str) -> range | None:
+    """Which bytes of a message are at fault; None where that is not known.
+
+    Args:
+        value: the message.
+        reason: why it was refused.
+
+    Returns:
+        Indices of bytes, never beyond the end; the empty range behind the last byte where the
+        message ends too early.
+    """
+    if match := _BYTE.search(reason):
+        # Of a wrong word a decoder names the byte behind it, which may be none.
+        last = len(value) - 1 if "malformed" in reason else len(value)
+        return _at(value, min(int(match[1]), last))
+    if _SHORT.search(reason):
+        return range(len(value), len(value))
     try:
         text = value.decode()
     except UnicodeDecodeError as error:
-        return error.start
-    match = _CHARACTER.search(reason)
-    if match is None:
-        return None
-    return len(text[: int(match[1])].encode())
+        # Of formats that are binary this says nothing.
+        return _at(value, error.start) if "UTF-8" in reason or "JSON" in reason else None
+    if match := _CHARACTER.search(reason):
+        return _at(value, len(text[: int(match[1])].encode()))
+    if (match := _NAME.search(reason)) and value[:1] in (b"{", b"["):
+        name = json.dumps(match[1] or match[2], ensure_ascii=False)
+        if (found := re.search(re.escape(name) + r"\s*:", text)) is not None:
+            start = len(text[: found.start()].encode())
+            return range(start, start + len(name.encode()))
+    return None
 
 
-def _text(value: bytes, fault: int | None) -> tuple[str, str, str]:
+def _at(value: bytes, start: int) -> range:
+    """The character at a byte."""
+    start = min(start, len(value))
+    end = min(start + 1, len(value))
+    while end < len(value) and value[start] >= 0xC0 and value[end] & 0xC0 == 0x80:
+        end += 1
+    return range(start, end)
+
+
+def _text(value: bytes, fault: range | None) -> tuple[str, str, str]:
     shown = value[:TEXT_BYTES]
     more = "" if len(shown) == len(value) else " …"
-    if fault is None or fault >= len(shown):
+    if fault is None or fault.stop > len(shown):
         return _plain(shown), "", more
-    end = fault + 1
-    while end < len(shown) and shown[end] & 0xC0 == 0x80:
-        end += 1
-    return _plain(shown[:fault]), _plain(shown[fault:end]), _plain(shown[end:]) + more
+    if not fault:
+        return _plain(shown[: fault.start]), ENDS, more
+    before, marked, behind = shown[: fault.start], shown[fault.start : fault.stop], fault.stop
+    return _plain(before), _plain(marked), _plain(shown[behind:]) + more
 
 
 def _plain(data: bytes) -> str:
@@ -228,16 +269,16 @@ def escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def hex_lines(value: bytes, fault: int | None) -> list[Line]:
+def hex_lines(value: bytes, fault: range | None) -> list[Line]:
     """Some bytes of a message, sixteen a line: around the fault, or the first."""
-    begin = 0 if fault is None else max(0, (fault - HEX_BYTES // 2) // _ROW * _ROW)
+    begin = 0 if fault is None else max(0, (fault.start - HEX_BYTES // 2) // _ROW * _ROW)
     lines = []
     for at in range(begin, min(len(value), begin + HEX_BYTES), _ROW):
         some = value[at : at + _ROW]
-        here = fault - at if fault is not None and at <= fault < at + _ROW else None
+        marked = range(0) if fault is None else range(fault.start - at, fault.stop - at)
         characters = [chr(byte) if 32 <= byte < 127 else "." for byte in some]
         digits = [f"{byte:02x}" for byte in some]
-        lines.append(Line(f"{at:08x}", digits, characters, here))
+        lines.append(Line(f"{at:08x}", digits, characters, marked))
     return lines
 
 

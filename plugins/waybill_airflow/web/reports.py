@@ -23,18 +23,23 @@ class Report(NamedTuple):
     Attributes:
         text: HTML.
         own: whether it was made here, of figures; else it is the page that was kept, which brings
-            its own style.
+            its own style, and whatever values of rows it was kept with.
     """
 
     text: str
     own: bool
 
 
-def gate_report(dag_id: str, batch: str) -> Report | None:
+def gate_report(dag_id: str, batch: str, with_values: bool) -> Report | None:
     """The gate's page of a batch, None where there is none.
 
     Names come from a URL: the migration is looked up among those that there are, and the library
     makes the place of the report out of it and the batch.
+
+    Args:
+        dag_id: the migration.
+        batch: the batch.
+        with_values: whether a page that is made here shows keys and values of rows.
 
     Raises:
         ConfigurationError: the migration's file cannot be used here, or the connection of the lake
@@ -44,24 +49,27 @@ def gate_report(dag_id: str, batch: str) -> Report | None:
     spec = known_migration(dag_id)
     if spec is None:
         return None
-    return in_lake_of(spec, lambda spec: _report(spec, batch))
+    return in_lake_of(spec, lambda spec: _report(spec, batch, with_values))
 
 
-def _report(spec: Migration, batch: str) -> Report | None:
-    values = _values(spec, batch)
+def _report(spec: Migration, batch: str, with_values: bool) -> Report | None:
+    values = _values(spec, batch, with_values)
     if values is not None:
-        return Report(page("report", dag_id=spec.name, **values), own=True)
+        shown = page("report", dag_id=spec.name, with_values=with_values, **values)
+        return Report(shown, own=True)
     kept = read_page(spec, batch)
     return None if kept is None else Report(kept, own=False)
 
 
-def _values(spec: Migration, batch: str) -> dict[str, Any] | None:
+def _values(spec: Migration, batch: str, with_values: bool) -> dict[str, Any] | None:
     """What the page shows; None where the figures are gone, or are those of another version."""
     try:
         kept = read_result(spec, batch)
         if kept is None:
             return None
-        values = gate_values(GateResult.from_dict(kept), read_trend(spec, batch))
+        result = GateResult.from_dict(kept)
+        shown = result if with_values else result.without_values()
+        values = gate_values(shown, read_trend(spec, batch))
     except (KeyError, TypeError, ValueError):
         return None
     account = read_account(spec, batch)

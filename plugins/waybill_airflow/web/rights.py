@@ -44,16 +44,20 @@ class Rights:
 
     def reads_file(self, dag_id: str) -> bool:
         """Whether the user may read the migration's file: who sees the DAG's code."""
-        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-        allowed: bool = self._manager.is_authorized_dag(
-            method="GET", access_entity=DagAccessEntity.CODE, details=details, user=self._user
-        )
-        return allowed
+        return self._allowed(dag_id, "GET", DagAccessEntity.CODE, DagModel.get_team_name(dag_id))
+
+    def sees_values(self, dag_id: str) -> bool:
+        """Whether the user may see keys and values of rows: who reads the logs of its tasks."""
+        team = DagModel.get_team_name(dag_id)
+        return self._allowed(dag_id, "GET", DagAccessEntity.TASK_LOGS, team)
 
     def _runs(self, dag_id: str, method: str, team: str | None) -> bool:
+        return self._allowed(dag_id, method, DagAccessEntity.RUN, team)
+
+    def _allowed(self, dag_id: str, method: str, entity: DagAccessEntity, team: str | None) -> bool:
         details = DagDetails(id=dag_id, team_name=team)
         allowed: bool = self._manager.is_authorized_dag(
-            method=method, access_entity=DagAccessEntity.RUN, details=details, user=self._user
+            method=method, access_entity=entity, details=details, user=self._user
         )
         return allowed
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
 MOST = 200
-"""So many changes a page shows."""
+"""So many changes a page shows, the newest."""
 
 COLUMNS = 300
 """So many columns of a change a page shows."""
@@ -101,7 +101,7 @@ class RowView(NamedTuple):
         key: that was asked for.
         tables: merged tables, to choose from.
         changes: in the order of the merge.
-        more: whether there are others.
+        more: whether there are older ones.
         problem: why the key cannot be one; empty where it can.
         command: prints the same.
         as_of: the batch as of which the row is shown; empty for now.
@@ -144,7 +144,7 @@ def row_view(
     def found(lake: History) -> RowHistory:
         if not lake.exists(lake.log("changes")):
             return nothing
-        return row_history(lake, spec, table or None, key, MOST + 1, as_of)
+        return row_history(lake, spec, table or None, key, MOST, as_of)
 
     of = ["--table", table] if table else []
     command = spec.command("changes", "FILE", *of, "--key", key) if key else ""
@@ -158,8 +158,8 @@ def row_view(
         table=table,
         key=key,
         tables=tables,
-        changes=[_change(row, as_of) for row in history.changes[:MOST]],
-        more=len(history.changes) > MOST,
+        changes=[_change(row, as_of) for row in history.changes],
+        more=history.more,
         problem=problem,
         command=command,
         as_of=as_of,

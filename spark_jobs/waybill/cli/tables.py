@@ -136,10 +136,10 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         log = needed(spec, lake, "changes")
         merge = needed_held(lake) if held else None
         if key is None:
-            found = _first(lake, log, asked, wanted, spec, merge)
+            found, more = _first(lake, log, asked, wanted, spec, merge), False
         else:
             by_time = spec.order.ambiguous == "source_time"
-            found = changes_of_row(lake, table, key, limit, by_time, merge)
+            found, more = changes_of_row(lake, table, key, limit, by_time, merge)
         if not found and table is not None:
             _check_table(lake, log, asked, table)
     if as_json:
@@ -167,7 +167,9 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         titles.append("what became of it")
         cells = [[*line, row.get("outcome")] for line, row in zip(cells, found, strict=True)]
     print_table(titles, cells)
-    if len(found) == limit:
+    if more:
+        sys.stderr.write(f"only the newest {counted(limit, 'change')}; --limit shows more\n")
+    elif key is None and len(found) == limit:
         sys.stderr.write(f"only the first {counted(limit, 'change')}; --limit shows more\n")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from heapq import nsmallest
-from typing import TYPE_CHECKING, Any
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
@@ -28,6 +28,18 @@ NAMES = ("database", "schema", "table")
 READ = tuple(name for name in FIELDS if name != "order_key")
 
 
+class RowChanges(NamedTuple):
+    """Changes of a row.
+
+    Attributes:
+        rows: in the order of the merge.
+        more: whether there are older ones.
+    """
+
+    rows: list[dict[str, Any]]
+    more: bool
+
+
 def ask_for(table: str | None) -> Asked:
     """What rows of `changes` are asked for that are changes of a table; of all where it is None."""
     asked: Asked = {"outcome": ["ok"]}
@@ -45,14 +57,14 @@ def changes_of_row(
     limit: int,
     by_time: bool,
     merge: Commit | None = None,
-) -> list[dict[str, Any]]:
+) -> RowChanges:
     """The changes of a row, whichever batch brought them, with what became of each.
 
     Args:
         lake: the lake.
         table: of the row; every table's rows of that key where it is None.
         key: a JSON object of its columns, or the value of its only column.
-        limit: at most so many.
+        limit: at most so many, the newest, beside the TRUNCATEs that took the row away.
         by_time: whether source times decide (`order.ambiguous: source_time`).
         merge: one that the gate holds, or one of before: then what it would make, or had made, of
             them.
@@ -70,8 +82,22 @@ def changes_of_row(
     chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts)
     rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     ordered = (with_order(row, by_time) for row in _with_truncates(rows, has_key))
-    found = nsmallest(limit, ordered, key=by_order)
-    return _explained(lake, found, merge)
+    truncates: list[dict[str, Any]] = []
+    own = (row for row in ordered if not _put_aside(row, truncates))
+    newest = nlargest(limit + 1, own, key=lambda row: in_order([row["order_key"]]))
+    found = newest[:limit]
+    if more := len(newest) > limit:
+        oldest = in_order([found[-1]["order_key"]]) if found else ()
+        truncates = [row for row in truncates if in_order([row["order_key"]]) > oldest]
+    return RowChanges(_explained(lake, sorted([*found, *truncates], key=by_order), merge), more)
+
+
+def _put_aside(row: dict[str, Any], truncates: list[dict[str, Any]]) -> bool:
+    """Whether a change is a TRUNCATE, which is kept: a limit is for changes of the row."""
+    if row["operation"] != "truncate":
+        return False
+    truncates.append(row)
+    return True
 
 
 def with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:

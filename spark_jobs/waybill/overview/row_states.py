@@ -29,6 +29,7 @@ class RowHistory(NamedTuple):
         problem: why the state that was asked for cannot be told; empty where it can.
         as_of_now: whether what is said of the changes is as of now, because the batch that was
             asked about is not known (any more).
+        more: whether there are older changes.
     """
 
     changes: list[dict[str, Any]]
@@ -36,6 +37,7 @@ class RowHistory(NamedTuple):
     table: str = ""
     problem: str = ""
     as_of_now: bool = False
+    more: bool = False
 
 
 def row_history(
@@ -48,7 +50,7 @@ def row_history(
         spec: the migration.
         table: of the row; every table's rows of that key where it is None.
         key: see `changes_of_row`.
-        limit: at most so many changes.
+        limit: at most so many changes, the newest.
         as_of: a batch after which the row is meant; as it is now where it is empty.
 
     Raises:
@@ -57,11 +59,11 @@ def row_history(
     by_time = spec.order.ambiguous == "source_time"
     merges = lake.log("merges")
     merge = lake.find(merges, STAGE, as_of) if as_of and lake.exists(merges) else None
-    changes = changes_of_row(lake, table, key, limit, by_time, merge)
+    changes, more = changes_of_row(lake, table, key, limit, by_time, merge)
     names = {qualified_name(row) for row in changes if row["operation"] != "truncate"}
     unknown = bool(as_of) and merge is None
     if len(names) != 1:
-        return RowHistory(changes, as_of_now=unknown)
+        return RowHistory(changes, as_of_now=unknown, more=more)
     (name,) = names
     has_key = key_test(key)
     keys = {
@@ -73,8 +75,8 @@ def row_history(
     try:
         state = table_state(lake, spec, name, as_of or None)
     except ConfigurationError as error:
-        return RowHistory(changes, [], name, error.sentence, unknown)
-    return RowHistory(changes, rows_of_keys(lake, state, keys), name, "", unknown)
+        return RowHistory(changes, [], name, error.sentence, unknown, more)
+    return RowHistory(changes, rows_of_keys(lake, state, keys), name, "", unknown, more)
 
 
 def came_later(change: dict[str, Any]) -> bool:

@@ -28,7 +28,7 @@ from waybill.lake.decisions import (
 from waybill.report import StageReport
 from waybill.validate.batch import STAGE
 from waybill.validate.recording import record
-from waybill.validate.result import FAILED, GateResult, finding_mark, sentence_of, verdict_mark
+from waybill.validate.result import FAILED, GateResult, count_sentence, finding_mark, verdict_mark
 from waybill.validate.results import keep
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
             datetime.now(UTC).isoformat(timespec="seconds"),
             reason,
             result.time,
-            [{"rule": sentence_of(c), "finding": finding_mark(c)} for c in failed],
+            [{"rule": count_sentence(c), "finding": finding_mark(c)} for c in failed],
         )
         try:
             _record(lake, merge, decision)
@@ -176,7 +176,7 @@ def _check(spec: Migration, lake: Lake, merge: Commit, result: GateResult, asked
             more = f" (and {len(never) - 1} more)" if len(never) > 1 else ""
             message = (
                 f"batch {merge.batch} cannot be published as it is, because no one may waive: "
-                f"{sentence_of(never[0])}{more}; fix the cause, then "
+                f"{count_sentence(never[0])}{more}; fix the cause, then "
                 f"`{spec.command('run', 'FILE', '--drop-held')}`"
             )
             raise ConfigurationError(message, code=Code.DECISION)

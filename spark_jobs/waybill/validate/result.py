@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from waybill.counting import counted
@@ -145,6 +145,18 @@ class GateResult:
         """Plain data."""
         return asdict(self)
 
+    def without_values(self) -> GateResult:
+        """The result without keys and values of rows, for whom only counts are."""
+        checks = [_without_rows(check) for check in self.checks]
+        return replace(self, checks=checks, differences=[])
+
+
+def _without_rows(check: Checked) -> Checked:
+    """A check that names no row; the commands of one that found some name their keys."""
+    if check.unexpected is not None:
+        return replace(check, observed=[], look="")
+    return replace(check, look="") if "--key" in check.look else check
+
 
 def finding_mark(check: Checked) -> str:
     """A mark of a rule together with what it found, the same for the same rows however often.
@@ -172,8 +184,17 @@ def _plain(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, sort_keys=True, default=str)
 
 
+def count_sentence(check: Checked) -> str:
+    """A failed expectation in one line, for whom no key or value of a row is meant."""
+    return sentence_of(_without_rows(check))
+
+
 def sentence_of(check: Checked) -> str:
-    """A failed expectation in one line."""
+    """A failed expectation in one line, with keys of rows and what its suite shows of them.
+
+    It is for the logs of tasks and the terminal. Pages, mails and what is kept in `runs` have
+    `count_sentence`, because more people see them than may see rows.
+    """
     what = check.description or check.type
     if check.error is not None:
         return f"{what.rstrip('.')}; not checked: {' '.join(check.error.split())[:200]}"

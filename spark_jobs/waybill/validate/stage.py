@@ -44,7 +44,14 @@ from waybill.validate.profiles import (
 )
 from waybill.validate.recording import record
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
-from waybill.validate.result import APPROVED, FAILED, GateResult, sentence_of, verdict_mark
+from waybill.validate.result import (
+    APPROVED,
+    FAILED,
+    GateResult,
+    count_sentence,
+    sentence_of,
+    verdict_mark,
+)
 from waybill.validate.results import keep
 from waybill.validate.suite_runs import Found, run_every
 from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
@@ -329,13 +336,13 @@ def _report(
         failed = result.failures("critical")
         report.details["verdict"] = verdict_mark(failed)
         report.details["held_for"] = [
-            {"rule": sentence_of(check), "waivable": check.may_be_waived}
+            {"rule": count_sentence(check), "waivable": check.may_be_waived}
             for check in sorted(failed, key=lambda check: check.may_be_waived)[:SHOWN_RULES]
         ]
     if result.decision is not None:
         report.details["decision"] = result.decision
     report.warnings = [
-        f"{check.severity}: {sentence_of(check)}" for check in result.checks if not check.success
+        f"{check.severity}: {count_sentence(check)}" for check in result.checks if not check.success
     ]
     report.cursor = {
         "archive": batch.archive.upto,

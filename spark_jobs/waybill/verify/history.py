@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROWS = 20
 """Differences of a table that are told with their history."""
 CHANGES = 20
-"""The most changes of a row."""
+"""The most changes of a row, the newest."""
 
 FIELDS = (
     *("batch", "topic", "partition", "offset", "index", "operation", "before", "after"),
@@ -39,7 +39,7 @@ def _history(
     spec: Migration, lake: Lake, table: str, key: dict[str, str | None]
 ) -> list[dict[str, Any]]:
     by_time = spec.order.ambiguous == "source_time"
-    rows = changes_of_row(lake, table, json.dumps(key, ensure_ascii=False), CHANGES, by_time)
+    rows = changes_of_row(lake, table, json.dumps(key, ensure_ascii=False), CHANGES, by_time).rows
     return [
         {
             **{name: row.get(name) for name in FIELDS},
