@@ -28,6 +28,9 @@ try; what it refused again is among what it refused."""
 SEEN = "seen"
 """The detail of a snapshot's report that says when it asked the source how far that is (`at`, in
 milliseconds since 1970), and how much it had to leave for a later batch (`left`)."""
+TABLE_ROWS = "table rows"
+"""In the details of a gate: how many rows each table has that the batch changed."""
+
 BEGAN = "began"
 """The detail of a snapshot's report that says when it looked what the source holds, in seconds
 since 1970 by the clock of the machine."""

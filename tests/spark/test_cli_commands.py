@@ -55,7 +55,7 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     *stages, merged, gate = told(capsys)
     assert [stage["batch"] for stage in stages] == ["b1"] * 5
     assert merged["tables"]["shop.orders"] == {
-        "rows": 2,
+        "rows": 1,
         "sequence": None,
         "time": "2023-11-14T22:13:20Z",
         "column changes": [],

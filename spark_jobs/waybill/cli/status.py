@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from waybill.made_ids import made_ids_sentence
 from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge, position_of
 from waybill.merge.state import told_held
+from waybill.overview.commits import LAST, table_rows
 from waybill.report import told_cursor
 from waybill.spec.file import load_migration
 from waybill.verify.newest import last_results
@@ -96,7 +98,7 @@ def status_command(migration: Path, as_json: bool) -> None:
         rows = [
             [name, last["rows"], last["sequence"], last["time"]] for name, last in tables.items()
         ]
-        titles = ["merged table", "rows and tombstones", "complete up to sequence", "and time"]
+        titles = ["merged table", "rows", "complete up to sequence", "and time"]
         print_table(titles, rows)
         _print_changes(tables)
     if verified:
@@ -168,13 +170,15 @@ def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
 
 
 def merged_status(lake: History) -> dict[str, dict[str, Any]]:
-    """Rows and tombstones of each merged table, how far it is complete, how its columns changed."""
+    """Rows of each merged table, how far it is complete, how its columns changed."""
     from waybill.merge.watermark import plain
 
     state = position_of(lake).state
+    runs = lake.log("runs")
+    counted = table_rows(islice(lake.commits(runs), LAST) if lake.exists(runs) else ())
     return {
         name: {
-            "rows": lake.added_rows(full, None, lake.head(full)),
+            "rows": counted.get(name, lake.added_rows(full, None, lake.head(full))),
             **plain(state.watermark(name)),
             "column changes": msgspec.to_builtins(state.table(name).changes),
         }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.lake.commit import is_stamped, read_commit
 from waybill.lake.decisions import decision_on, waiting_merge
+from waybill.report import TABLE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,6 +103,19 @@ class Commits(NamedTuple):
     def since(self) -> int:
         """The time from which on all commits are here, 0 where all that ever were are."""
         return max(line.since for line in self.lines)
+
+
+def table_rows(verdicts: Iterable[Commit]) -> dict[str, int]:
+    """How many rows merged tables have, by source table, as the gate has counted them.
+
+    Args:
+        verdicts: commits of `runs`, newest first.
+    """
+    rows: dict[str, int] = {}
+    for commit in verdicts:
+        if commit.stage == "validate":
+            rows = {**commit.report["details"].get(TABLE_ROWS, {}), **rows}
+    return rows
 
 
 def read_commits(lake: History, limit: int = LAST) -> Commits:

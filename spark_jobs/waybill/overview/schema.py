@@ -238,7 +238,8 @@ class TableLine(msgspec.Struct, frozen=True):
 
     Attributes:
         table: the source table.
-        rows: rows and tombstones; None where it could not be told.
+        rows: as the gate counted them; of a table that no verdict tells of, with its tombstones and
+            what it deleted since its files were compacted. None where it could not be told.
         batch: the last batch that changed it, empty where no commit tells.
         operations: of that batch, see `TableAccount`.
         altered: the last batch that changed its columns, empty where none is known.

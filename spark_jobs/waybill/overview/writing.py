@@ -15,7 +15,7 @@ from waybill.merge.position import position_of
 from waybill.merge.watermark import plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
-from waybill.overview.commits import LAST, read_commits
+from waybill.overview.commits import LAST, read_commits, table_rows
 from waybill.overview.files import ACCOUNT, FILES, INDEX, index_in, reports
 from waybill.overview.schema import (
     HELD,
@@ -217,11 +217,13 @@ def _tables(
         batch, operations = changed.get(name, (line.batch, line.operations))
         rows = lake.added_rows(full, None, lake.head(full))
         lines[name] = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
+    counted = table_rows(commits.runs.commits)
     for name, line in lines.items():
         reached = plain(state.watermark(name))
         batch, columns = altered.get(name, (line.altered, line.columns))
         lines[name] = msgspec.structs.replace(
             line,
+            rows=counted.get(name, line.rows),
             altered=batch,
             columns=columns,
             sequence=reached["sequence"],

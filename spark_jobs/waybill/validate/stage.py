@@ -19,7 +19,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import repeated
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
-from waybill.report import StageReport
+from waybill.report import TABLE_ROWS, StageReport
 from waybill.validate.batch import (
     STAGE,
     Judged,
@@ -332,6 +332,7 @@ def _report(
     report.rows_in = report.rows_out = counts["checked"]
     report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
     report.details["limits"] = told_limits(result)
+    report.details[TABLE_ROWS] = {row["table"]: row["rows"] for row in result.profiles["tables"]}
     if result.outcome == FAILED:
         failed = result.failures("critical")
         report.details["verdict"] = verdict_mark(failed)
