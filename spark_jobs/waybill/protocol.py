@@ -66,23 +66,23 @@ class Settings(BaseModel):
         return self
 
     @classmethod
-    def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
+    def following(cls, source: Envelope, read_settings: Mapping[str, Any]) -> dict[str, Any]:
         """Settings that follow from what is read, where nobody sets them.
 
         Args:
             source: the envelope that is read.
-            told: what its reading is told.
+            read_settings: what its reading is told.
         """
         return {}
 
-    def for_source(self, source: Envelope, told: Settings) -> Self:
+    def for_source(self, source: Envelope, read_settings: Settings) -> Self:
         """Settings of an encoder that writes what messages of another envelope tell.
 
         Args:
             source: the envelope that is read.
-            told: what its reading was told.
+            read_settings: what its reading was told.
         """
-        follows = self.following(source, dict(told))
+        follows = self.following(source, dict(read_settings))
         update = {n: value for n, value in follows.items() if n not in self.model_fields_set}
         return self.model_copy(update=update)
 

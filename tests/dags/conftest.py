@@ -99,7 +99,7 @@ if act == "report":
     result.write_text(json.dumps({{"report": report.to_dict()}}))
 elif act != "silent" and "tells" in act:
     report = StageReport(stage=stage, batch=given["--batch"], **act["tells"])
-    result.write_text(json.dumps({{"report": report.told()}}))
+    result.write_text(json.dumps({{"report": report.to_json_safe()}}))
 elif act == "kill":
     os.kill(os.getpid(), 9)
 elif act != "silent":

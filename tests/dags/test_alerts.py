@@ -133,8 +133,8 @@ def published(tmp_path: Path, fill, more: str = ALERTS) -> None:
     showcase.with_lake("orders", fill, more, batches=1)
     spec = load_migration(showcase.migrations / "orders.yaml")
     context = {"dag_run": SimpleNamespace(dag_id="orders", run_id="manual__2026-11-26T16:00:00+00")}
-    after_stage.tell(spec, StageReport("publish", "last").told(), context)
-    after_stage.tell(spec, StageReport("publish", "last", repeated=True).told(), context)
+    after_stage.tell(spec, StageReport("publish", "last").to_json_safe(), context)
+    after_stage.tell(spec, StageReport("publish", "last", repeated=True).to_json_safe(), context)
 
 
 def test_refused_messages_are_told_once_the_rest_is_published(tmp_path, mail, monkeypatch):

@@ -131,7 +131,7 @@ class Stages:
         if named in self.told:
             error = dict(self.told[named])
             return {"report": error.pop("report", None), "error": error}
-        return {"report": StageReport(order["stage"], order["batch"], rows_out=7).told()}
+        return {"report": StageReport(order["stage"], order["batch"], rows_out=7).to_json_safe()}
 
     def of(self, stage: str) -> list[dict]:
         return [order for order in self.asked if order["stage"] == stage]

@@ -398,7 +398,7 @@ def test_a_run_tells_what_it_read_and_wrote(folder, fake_stages, receiver):
 
 
 def test_a_held_batch_tells_what_the_gate_found(folder, fake_stages, receiver):
-    held = StageReport("validate", BATCH, details={"outcome": "failed"}).told()
+    held = StageReport("validate", BATCH, details={"outcome": "failed"}).to_json_safe()
     no = {"kind": "GateError", "message": "no", "transient": False, "exit_code": 3, "report": held}
     ended = run(receiver, fake_stages, validate=no)
     assert ended["small"]["eventType"] == "FAIL"
@@ -438,7 +438,7 @@ CONNECTIONS = {
 
 
 def told(spec: Migration, stage: str, published: list[str] | None = None, **more) -> dict:
-    made = StageReport(stage, BATCH, **more).told()
+    made = StageReport(stage, BATCH, **more).to_json_safe()
     with given(CONNECTIONS):
         lineage = lineage_of(spec, made, published or [])
     ends = {"inputs": lineage.inputs, "outputs": lineage.outputs}
@@ -563,7 +563,7 @@ def test_the_provider_does_not_look_into_every_column(tmp_path, monkeypatch):
     columns = tuple(ColumnOrigin(f"c{n}", f"c{n}", "string") for n in range(500))
     keep_origins(spec, BATCH, {"s.t": TableOrigin("shop.s_t", ("a b",), columns)})
     with given(CONNECTIONS):
-        lineage = lineage_of(spec, StageReport("merge", BATCH).told(), [])
+        lineage = lineage_of(spec, StageReport("merge", BATCH).to_json_safe(), [])
     looks = []
     redact = OpenLineageRedactor._redact
 
@@ -618,21 +618,21 @@ def asked(monkeypatch):
 def test_nobody_is_told_without_a_place_to_send_events_to(folder):
     assert not is_on()
     spec = load_migration(folder / "migrations/small.yaml")
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}) is None
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
 
 
 def test_nobody_is_told_without_the_provider(folder, asked, monkeypatch):
     spec = load_migration(folder / "migrations/small.yaml")
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}).outputs
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}).outputs
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
     assert not is_on()
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}) is None
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
 
 
 def test_lineage_that_cannot_be_told_does_not_fail_the_stage(tmp_path, asked, caplog):
     """Its connections are not there; the stage has committed."""
     spec = topics(tmp_path)
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}) is None
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
     (line,) = [message for message in caplog.messages if "lineage" in message]
     assert "there is no connection from" in line
     assert "the batch is not concerned" in line

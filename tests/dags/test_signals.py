@@ -52,7 +52,7 @@ def report(stage: str = "convert", **more) -> dict:
     for name, value in more.items():
         setattr(made, name, value)
     made.reconcile()
-    return made.told()
+    return made.to_json_safe()
 
 
 def test_a_report_in_figures():
@@ -203,7 +203,7 @@ def test_a_receiver_that_is_not_there_does_not_fail_the_stage(showcase):
 def updated(spec, batch: str, **more) -> dict[str, dict]:
     """The assets that the publish stage of a batch updates, with what it tells of each."""
     events = OutletEventAccessors()
-    made = StageReport("publish", batch, **more).told()
+    made = StageReport("publish", batch, **more).to_json_safe()
     after_stage.tell(spec, made, {"outlet_events": events})
     found = events[AssetAlias(spec.name)].asset_alias_events
     assert len({event.dest_asset_key for event in found}) == len(found), "one update of each"

@@ -113,7 +113,7 @@ def figures_of(migration: str, report: dict[str, Any]) -> Iterator[Figure]:
 
     Args:
         migration: its name.
-        report: see `StageReport.told`.
+        report: see `StageReport.to_json_safe`.
     """
     if report.get("repeated"):
         return

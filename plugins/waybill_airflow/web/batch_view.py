@@ -186,7 +186,7 @@ def _why(spec: Migration, label: str, capability: str) -> str:
     known = next((target for target in spec.publish if target.label == label), None)
     if known is not None:
         source, written = registry.get(spec.source.envelope), registry.get(known.envelope)
-        told = source.losses_to(written, known.settings, spec.source.settings)
-        if capability in told:
-            return told[capability]
+        losses = source.losses_to(written, known.settings, spec.source.settings)
+        if capability in losses:
+            return losses[capability]
     return CAPABILITIES.get(capability, capability)

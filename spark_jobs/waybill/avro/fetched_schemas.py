@@ -17,14 +17,14 @@ class Text(NamedTuple):
     references: tuple[str, ...] = ()
 
 
-_told: defaultdict[str, dict[str, Text]] = defaultdict(dict)
+_fetched: defaultdict[str, dict[str, Text]] = defaultdict(dict)
 
 
-def told_by(url: str) -> dict[str, Text]:
+def fetched_from(url: str) -> dict[str, Text]:
     """The schemas that a registry has told in this process, by id or GUID as text."""
-    return _told[url]
+    return _fetched[url]
 
 
 def remember(url: str, schemas: Mapping[str, Text]) -> None:
     """Take what a registry told to another process."""
-    _told[url].update(schemas)
+    _fetched[url].update(schemas)

@@ -46,7 +46,7 @@ class Entries:
 
     def __init__(self) -> None:
         self.found: dict[int | UUID, Text] = {}
-        self._told: dict[int | UUID, str] = {}
+        self._stated_by: dict[int | UUID, str] = {}
 
     def add(self, content: Any, name: str) -> None:
         """Take the schemas of a file.
@@ -77,7 +77,7 @@ class Entries:
             ConfigurationError: another schema was taken for the same id or GUID.
         """
         first = self.found.setdefault(identity, Text(schema)).schema
-        first_name = self._told.setdefault(identity, name)
+        first_name = self._stated_by.setdefault(identity, name)
         if first != schema and _compared(first) != _compared(schema):
             which = f"schema {'id ' if isinstance(identity, int) else ''}{identity}"
             message = (

@@ -72,9 +72,9 @@ class BulkChangeBatches:
         places: list[Any] = []
         for rows in whole:
             for row in rows.first_of_tables():
-                told_rows = work.schema_rows(rows.change(row))
-                tuples += told_rows
-                numbers += [int(rows.places[row])] * len(told_rows)
+                schema_rows = work.schema_rows(rows.change(row))
+                tuples += schema_rows
+                numbers += [int(rows.places[row])] * len(schema_rows)
         if tuples:
             parts.append(pa.Table.from_batches([work.batch_of(tuples)]))
             places.append(np.array(numbers, np.int64))

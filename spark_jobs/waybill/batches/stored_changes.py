@@ -208,7 +208,9 @@ class _Batch:
             if len(rows) >= self.fewest:
                 first = int(rows[0])
                 sequence = parts[: counts[first]]
-                left = self._alike(rows, sequence, int(ranks[first]), bool(full[first]), read)
+                left = self._read_same_shape(
+                    rows, sequence, int(ranks[first]), bool(full[first]), read
+                )
             slow.append(left)
         return read, np.sort(np.concatenate(slow))
 
@@ -255,7 +257,7 @@ class _Batch:
         counts = np.where(there, self.texts.counts[here], -1)
         return _numbered(self.texts.forms[here], counts)
 
-    def _alike(
+    def _read_same_shape(
         self, rows: Places, sequence: Any, rank: int, full: bool, read: list[Rows]
     ) -> Places:
         """Take rows that are alike; returns those that are read on their own."""

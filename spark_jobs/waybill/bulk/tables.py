@@ -163,7 +163,7 @@ class NamedTables:
 
     def forget(self, number: int) -> None:
         """Know a table no more: it may have other columns by now."""
-        self._known = {names: told for names, told in self._known.items() if told != number}
+        self._known = {names: one for names, one in self._known.items() if one != number}
         self._place()
 
     def add(self, numbers: dict[tuple[bytes, ...], int]) -> None:

@@ -308,7 +308,7 @@ class Templates:
         """
         numbers = self._writer.classes(rows)
         if numbers is None:
-            return self._alike(rows, 0, written)
+            return self._write_class(rows, 0, written)
         if rows.tables is not None and (numbers < 0).all():
             # The first table may be one that the encoder refuses.
             return [left for some in rows.by_table() for left in self.write(some, written)]
@@ -321,10 +321,10 @@ class Templates:
             if number < 0:
                 rest.append(some)
             else:
-                rest += self._alike(some, number, written)
+                rest += self._write_class(some, number, written)
         return rest
 
-    def _alike(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
+    def _write_class(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
         """Write changes of one class; returns those that have to be written one by one."""
         if len(rows) < self._fewest:
             return [rows]
@@ -357,7 +357,9 @@ class Templates:
         """Write changes of several tables by plans of their own, if that makes a difference."""
         if rows.tables is None:
             return [rows]
-        return [left for some in rows.by_table() for left in self._alike(some, number, written)]
+        return [
+            left for some in rows.by_table() for left in self._write_class(some, number, written)
+        ]
 
     def _tables_written(self, plan: _Plan, rows: Rows, tables: Tables) -> Mask:
         """Which changes are of tables whose messages differ in the names from those of a plan.

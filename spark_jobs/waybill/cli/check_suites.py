@@ -96,7 +96,7 @@ def _on_profiles(
             yield Finding(about, WRONG, str(error))
             continue
         nothing = "messages" if suite.over.name in invented else ""
-        yield from _told(about, checks, nothing)
+        yield from _findings(about, checks, nothing)
 
 
 def _on_rows(suites: list[tuple[str, Suite]], sample: SampleRows) -> Iterator[Finding]:
@@ -119,10 +119,10 @@ def _on_rows(suites: list[tuple[str, Suite]], sample: SampleRows) -> Iterator[Fi
             except WaybillError as error:
                 yield Finding(about, WRONG, str(error))
                 continue
-            yield from _told(about, checks, "" if there else str(suite.over))
+            yield from _findings(about, checks, "" if there else str(suite.over))
 
 
-def _told(about: str, checks: list[Checked], nothing: str) -> Iterator[Finding]:
+def _findings(about: str, checks: list[Checked], nothing: str) -> Iterator[Finding]:
     """What came of a suite.
 
     Args:

@@ -77,7 +77,10 @@ def show_command(given: Showing) -> None:
             sample = sample_of(messages)
             found = one_envelope(file, sample, given)
             source = found.name
-            settings = [*(f"{name}={value}" for name, value in found.told.items()), *settings]
+            settings = [
+                *(f"{name}={value}" for name, value in found.settings_found.items()),
+                *settings,
+            ]
             messages = chain(sample, messages)
         envelope, decoder = reading(source, settings, given.schemas, given.tables)
         every = Entries(decoder, envelope.pairs).read(messages, wanted)

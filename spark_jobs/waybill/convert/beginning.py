@@ -41,9 +41,9 @@ def begun(lake: History) -> set[str]:
         if commit.stage == BOOTSTRAP:
             found.add(commit.cursor["target"])
         elif commit.stage == STAGE:
-            told = commit.report["details"].get(BEGUN)
-            if told is not None:
-                return found.union(told)
+            labels = commit.report["details"].get(BEGUN)
+            if labels is not None:
+                return found.union(labels)
             # A batch of before there were bootstraps names those that it wrote anything for.
             found.update(commit.report["details"].get("targets", {}))
     return found

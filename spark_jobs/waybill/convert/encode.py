@@ -209,8 +209,8 @@ class Encoding:
             ConfigurationError: one does.
         """
         for writing in self.writings:
-            told = self.names.get(writing.label, {})
-            if names := writing.check_names(schemas, told):
+            earlier = self.names.get(writing.label, {})
+            if names := writing.check_names(schemas, earlier):
                 self.names[writing.label] = names
 
     def _write(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from waybill.avro.fetched_schemas import Text, remember, told_by
+from waybill.avro.fetched_schemas import Text, fetched_from, remember
 from waybill.lake_columns import REGISTRY_SCHEMAS
 from waybill.spark_tasks.counters import Tally
 
@@ -36,7 +36,7 @@ class OfTasks(NamedTuple):
     def end(self) -> None:
         """Tell the driver what a task was told."""
         if self.url:
-            fresh = told_by(self.url).items()
+            fresh = fetched_from(self.url).items()
             self.new.add({id_: tuple(text) for id_, text in fresh if id_ not in self.kept})
 
 

@@ -243,7 +243,7 @@ class Running:
     @contextmanager
     def heard(self) -> Iterator[None]:
         """Hands on what the library logs meanwhile."""
-        handler = _Told(self.said)
+        handler = _Forwarder(self.said)
         _log.addHandler(handler)
         try:
             yield
@@ -251,7 +251,7 @@ class Running:
             _log.removeHandler(handler)
 
 
-class _Told(logging.Handler):
+class _Forwarder(logging.Handler):
     """Puts log lines where the reader finds them."""
 
     def __init__(self, said: queue.SimpleQueue[dict[str, Any]]) -> None:

@@ -87,7 +87,7 @@ def size_of(stream: IO[bytes]) -> int | None:
 Block = TypeVar("Block")
 
 
-def told(path: str, blocks: Iterator[Block]) -> Iterator[Block]:
+def read_to_end(path: str, blocks: Iterator[Block]) -> Iterator[Block]:
     """The blocks of a file.
 
     Raises:

@@ -9,7 +9,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake import commit as commits
-from waybill.lake.branches import alike, branch_base, branches, whole
+from waybill.lake.branches import branch_base, branches, same_as_main, whole
 from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
@@ -228,7 +228,7 @@ class History(ABC):
         if metadata is None:
             return []
         waiting = self._waiting(metadata, stage, batch)
-        same = alike(metadata)
+        same = same_as_main(metadata)
         found = [
             (info.name, info.commit)
             for info in waiting

@@ -60,7 +60,7 @@ class Alteration(NamedTuple):
     unclear: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    told: bool = False
+    dialect_known: bool = False
     exact: bool = False
 
 

@@ -30,7 +30,7 @@ from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
 from waybill.merge.rewriting import rewrite, staged_state
 from waybill.merge.row_effects import effects, newest
-from waybill.merge.state import told_held
+from waybill.merge.state import held_summary
 from waybill.merge.table import TableMerge
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.upsert.merging import (
@@ -137,7 +137,7 @@ class _Merge:
         if parts.earlier:
             report.extra_in[OF_HELD] = parts.earlier
         if parts.held:
-            report.details[TABLES_HELD] = told_held(plan.state)
+            report.details[TABLES_HELD] = held_summary(plan.state)
         report.warnings += [warning for part in found for warning in part.plan.warnings]
         report.warnings += [*parts.warnings(), *fell_back(plan.state.reached, survey.reached)]
         if any(part.plan.unordered for part in found):
@@ -156,9 +156,9 @@ class _Merge:
             tables |= part.plan.tables
         for name in parts.began:
             why = f"waits for a decision: {parts.held[name].why}"
-            told = dict.fromkeys(("in", "key changes", "out", "superseded", "refused"), 0)
+            counts = dict.fromkeys(("in", "key changes", "out", "superseded", "refused"), 0)
             reached = plain(plan.state.watermark(name))
-            report.details[name] = {**told, "complete up to": reached, "columns": [why]}
+            report.details[name] = {**counts, "complete up to": reached, "columns": [why]}
         report.cursor["branches"] = self.branches
         report.reconcile()
         self._keep_origins(tables)

@@ -130,7 +130,7 @@ def _refused(name: str, commit: Commit) -> int:
     if name != "outbox":
         return sum(refused.values())
     targets: dict[str, Any] = commit.report["details"].get("targets", {})
-    return sum(sum(told.get("refused", {}).values()) for told in targets.values())
+    return sum(sum(target.get("refused", {}).values()) for target in targets.values())
 
 
 def _counted(lake: History) -> tuple[int, bool]:

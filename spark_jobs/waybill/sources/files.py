@@ -185,7 +185,7 @@ def _changed(path: str, before: int, now: int) -> str:
     )
 
 
-def told_left_out(names: list[str]) -> str:
+def left_out_sentence(names: list[str]) -> str:
     """What a person should know of names that were left out."""
     return (
         f"{len(names)} left out, e.g. {names[0]}: files of another suffix, links to no file or to "

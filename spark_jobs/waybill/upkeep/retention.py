@@ -177,5 +177,5 @@ def _among(batches: Iterable[str]) -> str:
 
 
 def _at(row: dict[str, Any], place: tuple[str, ...]) -> str:
-    told = " AND ".join(f"`{name}` = {literal(row[name])}" for name in place)
-    return f"({told})"
+    condition = " AND ".join(f"`{name}` = {literal(row[name])}" for name in place)
+    return f"({condition})"

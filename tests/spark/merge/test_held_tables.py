@@ -17,7 +17,7 @@ from waybill.merge import stage
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.position import position_of
 from waybill.merge.rules import Change
-from waybill.merge.state import told_held
+from waybill.merge.state import held_summary
 from waybill.merge.table import TableMerge
 from waybill.merge.tombstones import WAITS, forget_tombstones
 from waybill.order import order_key
@@ -82,7 +82,7 @@ def test_all_others_go_on_and_nothing_of_it_is_lost(lake: Lake, migration) -> No
     assert "shop.t" not in report.details, "it is told once"
     assert images(lake) == [{"id": "1", "n": "1"}]
     assert merged_status(lake)["shop.t"]["rows"] == 1
-    assert told_held(position_of(lake).state)["shop.t"]["since"] == "b2"
+    assert held_summary(position_of(lake).state)["shop.t"]["since"] == "b2"
     first = position_of(lake, "b1").changes
     assert first in Ledger(lake).needed(), "upkeep keeps what it goes on from"
     # The decision; the rest of the batch is merged beside it.
@@ -130,7 +130,7 @@ def test_a_statement_waits_with_its_table(lake: Lake, migration) -> None:
     dropped = ddl(3, "DROP TABLE shop.u", OTHER)
     report = run(lake, migration(), "b2", [ddl(2, text), added, dropped], [TABLE, OTHER])
     assert report.skipped == {"ddl": 3}
-    assert told_held(position_of(lake).state)["shop.t"]["changes"] == 0
+    assert held_summary(position_of(lake).state)["shop.t"]["changes"] == 0
     assert images(lake) == [{"id": "1", "n": "1"}], "no default before the decision"
     assert images(lake, "shop.u") == []
     spec = migration(schema_changes=[{"tables": "shop.t", "rename": "beside"}])

@@ -61,7 +61,7 @@ def test_ids_from_positions(spark, migration, tmp_path: Path) -> None:
     assert batch("b4", 1).made_ids == {name: {"within_partition": 1} for name in both}
     status = stage_status(Lake.open(spark, spec), "convert")
     assert status["made_ids"] == {name: {"within_partition": 1} for name in both}
-    assert json.loads(json.dumps(second.told()))["made_ids"]["oms-default"]
+    assert json.loads(json.dumps(second.to_json_safe()))["made_ids"]["oms-default"]
 
 
 def test_ids_from_the_sources_order(spark, migration, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_ids_that_a_topic_lacks_are_found_by_trying():
     reading = read(found, None, {}, None, TableRules())
     assert reading.envelope.name == "oms-default"
     assert reading.settings == {"sequence_ids": "none"}
-    assert "without storeDataSequence" in reading.told["sequence_ids"]
+    assert "without storeDataSequence" in reading.setting_notes["sequence_ids"]
     assert reading.evidence.unsequenced == 4
 
 

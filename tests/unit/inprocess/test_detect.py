@@ -108,7 +108,7 @@ def test_a_setting_that_the_messages_need_is_found():
     for _, path in CASES:
         verdict = detect(messages_of(path), golden.rules_of(case_of(path).tables))
         for trial in verdict.named:
-            for setting, value in trial.told.items():
+            for setting, value in trial.settings_found.items():
                 assert case_of(path).settings[setting] == value
 
 
@@ -375,14 +375,14 @@ def test_rows_of_flink_that_name_no_table_are_known(name):
     verdict = detect(messages, TableRules())
     assert named(verdict) == {name}
     (found,) = verdict.named
-    assert (found.read, found.told) == (len(values), settings)
+    assert (found.read, found.settings_found) == (len(values), settings)
 
 
 def test_a_table_that_was_told_is_not_told_again():
     messages = [Message("t", 0, 0, None, None, value) for value in BARE["canal"][0]]
     verdict = detect(messages, TableRules(), {"table": "shop.orders", "values": "json"})
     assert named(verdict) == {"canal"}
-    assert verdict.named[0].told == {}
+    assert verdict.named[0].settings_found == {}
 
 
 def test_rows_of_files_whose_columns_have_such_names_stay_rows_of_files():

@@ -132,7 +132,7 @@ def test_a_name_is_spelled_as_the_database_spells_it(dialect, name, meant, exact
         found = read_alteration(f"ALTER TABLE t {text}", dialect)
         assert found is not None
         assert found.exact == exact
-        assert found.told == bool(dialect)
+        assert found.dialect_known == bool(dialect)
         assert meant in (*found.defaults, *found.dropped)
 
 

@@ -43,7 +43,9 @@ def lines_of(monkeypatch, looks, before: int = 0) -> list[str]:
 
     monkeypatch.setattr(progress, "read_entries", read_entries)
     limit = time.monotonic() + 20
-    with progress.told_of(SENDING, before, lambda text, *args: said.append(text % args), 0.001):
+    with progress.reporting_progress(
+        SENDING, before, lambda text, *args: said.append(text % args), 0.001
+    ):
         while len(seen) <= len(looks) and time.monotonic() < limit:
             time.sleep(0.001)
     count = len(said)

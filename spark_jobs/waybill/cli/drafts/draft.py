@@ -101,9 +101,9 @@ class Draft:
     def take_types(self) -> None:
         """Declare every type that the sample suggests."""
         for table, guesses in self.guesses.items():
-            told = self.types.setdefault(table, {})
+            columns = self.types.setdefault(table, {})
             for column, guess in guesses.items():
-                told.setdefault(column, guess.type)
+                columns.setdefault(column, guess.type)
 
     def relative(self, path: str) -> str:
         """A path as the file names it: from its folder where it is in the same project."""

@@ -70,7 +70,7 @@ class _TableEncoder:
         )
         if self.registered is not None:
             source = self.registered.source_id if source is None else source
-            self.losses = _told_otherwise(self.registered, schema)
+            self.losses = _registered_losses(self.registered, schema)
         if source is None:
             source = (
                 crc32(schema.qualified_name.encode("utf-8", "surrogatepass")) % (SHORTS - 1) + 1
@@ -112,7 +112,7 @@ class _TableEncoder:
         return found
 
 
-def _told_otherwise(registered: Any, schema: TableSchema) -> list[str]:
+def _registered_losses(registered: Any, schema: TableSchema) -> list[str]:
     """What readers of a registered schema take the table for that it is not."""
     read = RowPlan(registered, TableRules(), DatabusReadSettings()).schema
     types = {column.name: column.type for column in read.columns}

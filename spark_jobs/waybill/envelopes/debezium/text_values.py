@@ -134,7 +134,7 @@ def unscaled_reader(scale: int, mode: str | None) -> Callable[[str], str]:
         return _scaled_or_unscaled(scale)
     read = decimal_reader(scale)
 
-    def told(text: str) -> str:
+    def read_unscaled(text: str) -> str:
         try:
             return read(text)
         except (Refusal, ValueError):
@@ -143,7 +143,7 @@ def unscaled_reader(scale: int, mode: str | None) -> Callable[[str], str]:
             sentence = f"{text[:60]!r} is a number and not the Base64 of its unscaled digits: set "
             raise Refusal("value", sentence + _STRING_MODE) from None
 
-    return told
+    return read_unscaled
 
 
 def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
@@ -155,7 +155,7 @@ def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
     """
     read = decimal_reader(scale)
 
-    def told(text: str) -> str:
+    def read_either(text: str) -> str:
         try:
             number = number_or_special(text)
         except Refusal:
@@ -167,7 +167,7 @@ def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
         sentence = f"{text[:60]!r} is a number, and the Base64 of other unscaled digits: set "
         raise Refusal("value", f"{sentence}{_STRING_MODE}, or `decimals: precise` there")
 
-    return told
+    return read_either
 
 
 _STRING_MODE = (

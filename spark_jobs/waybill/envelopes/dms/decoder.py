@@ -68,8 +68,8 @@ _Carried = msgspec.defstruct(
     "Carried", [(field, Any, UNSET) for field in _NAMES], rename=_NAMES, gc=False
 )
 _carried_of = function(
-    "carried(told)",
-    [f"return Carried({', '.join(f'told.{field}' for field in _NAMES)})"],
+    "carried(record)",
+    [f"return Carried({', '.join(f'record.{field}' for field in _NAMES)})"],
     {"Carried": _Carried},
 )
 _OPTIONAL = [(_field(name), kind, UNSET) for name, kind in _CARRIED.items()]

@@ -103,7 +103,7 @@ class DmsWriteSettings(DmsSettings):
     )
 
     @model_validator(mode="after")
-    def _told_apart(self) -> Self:
+    def _has_prefix(self) -> Self:
         # The values before the change would take the place of those after it.
         if self.before_images == "columns" and not self.before_prefix:
             message = "before_images: columns needs a before_prefix, which marks the row before"
@@ -203,10 +203,10 @@ def contradicted(one: Any, other: Any) -> int:
     return _disagreement(one, other, (UNSET, None))
 
 
-def _disagreement(one: Any, other: Any, untold: tuple[Any, ...]) -> int:
+def _disagreement(one: Any, other: Any, unstated: tuple[Any, ...]) -> int:
     pairs = zip(structs.astuple(one), structs.astuple(other), strict=True)
     for place, (v, w) in enumerate(pairs):
-        if v != w and w is not UNSET and v not in untold:
+        if v != w and w is not UNSET and v not in unstated:
             return place
     return -1
 

@@ -226,7 +226,7 @@ def may_look_untouched(rows: Rows, lobs: tuple[int, ...]) -> Mask:
     return closer
 
 
-def untold(rows: Rows) -> frozenset[str]:
+def unstated_columns(rows: Rows) -> frozenset[str]:
     """The columns that an update tells nothing of; where they are written, they are null."""
     if rows.operation != "update" or rows.after is None:
         return frozenset()
@@ -288,9 +288,9 @@ def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
             )
             for v in decisive
         ]
-        alike = all(same(arena, v.texts, f).all() for v, f in zip(decisive, first, strict=True))
+        all_same = all(same(arena, v.texts, f).all() for v, f in zip(decisive, first, strict=True))
         found = []
-        for row in range(1 if alike else len(rows)):
+        for row in range(1 if all_same else len(rows)):
             held = tuple(arena.text(v.texts, row) for v in decisive)
             number = known.get(held)
             if number is None:
@@ -298,7 +298,7 @@ def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
                 if number != _FAR:
                     known[held] = number
             found.append(number)
-        return np.array(found * len(rows) if alike else found, np.int64)
+        return np.array(found * len(rows) if all_same else found, np.int64)
 
     return numbers
 

@@ -96,7 +96,7 @@ class WrittenLobs:
         """Whether such a column is null in an image."""
         return any(getattr(image, f"f{i}") is None for i in self.columns)
 
-    def untold_before(self, before: Any, after: Any) -> bool:
+    def unstated_before(self, before: Any, after: Any) -> bool:
         """Whether such a column is null after an update and not told of the row before."""
         return before is not None and any(
             getattr(before, f"f{i}") is UNSET and getattr(after, f"f{i}") is None

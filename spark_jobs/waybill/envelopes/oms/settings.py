@@ -79,11 +79,13 @@ class OmsWriteSettings(Settings):
     )
 
     @classmethod
-    def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
+    def following(cls, source: Envelope, read_settings: Mapping[str, Any]) -> dict[str, Any]:
         """See `Settings.following`: what OMS wrote as null in both images is written so again."""
         if not (cls.whole_rows and issubclass(source.decode_settings, OmsReadSettings)):
             return {}
-        return {"lobs": told.get("lobs", source.decode_settings.model_fields["lobs"].default)}
+        return {
+            "lobs": read_settings.get("lobs", source.decode_settings.model_fields["lobs"].default)
+        }
 
 
 class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):

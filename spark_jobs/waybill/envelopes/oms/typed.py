@@ -10,7 +10,7 @@ from waybill.envelopes.oms.type_names import DIALECT, in_notation, logical_type
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import UNKNOWN
-from waybill.values.generated import untold
+from waybill.values.generated import unstated
 from waybill.values.json_columns import kind_of
 from waybill.values.json_rows import RowReader
 
@@ -41,7 +41,7 @@ class TypedTable(NamedTuple):
     schema: TableSchema
     reader: RowReader
     forget: Callable[[Any, Any], None]
-    untold: Callable[[Any, Any], list[int]]
+    unstated: Callable[[Any, Any], list[int]]
     loose: bool
 
 
@@ -112,7 +112,7 @@ class TypedTables:
                 schema,
                 reader,
                 forget(lobs),
-                untold(len(columns)),
+                unstated(len(columns)),
                 bool(inferred) or identity[2],
             )
         return found

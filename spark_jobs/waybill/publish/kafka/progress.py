@@ -24,7 +24,7 @@ def sent_of(entries: Entries, batches: Collection[str]) -> int:
 
 
 @contextmanager
-def told_of(
+def reporting_progress(
     sending: Sending, before: int, progress: Callable[..., Any], every: float = EVERY
 ) -> Iterator[None]:
     """Tell how much has been sent, until the block ends.

@@ -113,7 +113,7 @@ class Transactions:
             ConfigurationError: the login, a right or the timeout is wrong.
             UnreachableError: no server answers.
         """
-        with self._told():
+        with self._errors_translated():
             limit = time.monotonic() + BEGIN_WITHIN
             while True:
                 try:
@@ -127,7 +127,7 @@ class Transactions:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        with self._told():
+        with self._errors_translated():
             self._producer.begin_transaction()
             self._in_transaction = True
             self.offsets = {}
@@ -154,7 +154,7 @@ class Transactions:
             timestamp: milliseconds since 1970, 0 for now.
             headers: names and values.
         """
-        callback = self._told_of if watched else None
+        callback = self._on_delivery if watched else None
         while True:
             try:
                 self._producer.produce(
@@ -172,7 +172,7 @@ class Transactions:
         Raises:
             ConflictError: the id was taken by another run.
         """
-        with self._told():
+        with self._errors_translated():
             self._producer.poll(seconds)
 
     def finish(self) -> None:
@@ -182,7 +182,7 @@ class Transactions:
             ConflictError: the id was taken by another run.
             UnreachableError: they do not take them in time.
         """
-        with self._told():
+        with self._errors_translated():
             left = self._producer.flush(self._timeout)
         if left or self._lost is not None:
             self._raise_permanent()
@@ -196,7 +196,7 @@ class Transactions:
             ConflictError: the id was taken by another run, or the transaction took too long.
             UnreachableError: it is not known what became of it; the next run finds out.
         """
-        with self._told():
+        with self._errors_translated():
             limit = time.monotonic() + self._timeout
             while True:
                 try:
@@ -207,7 +207,7 @@ class Transactions:
                     if not error.args[0].retriable() or time.monotonic() > limit:
                         raise
 
-    def _told_of(self, error: KafkaError | None, record: Any) -> None:
+    def _on_delivery(self, error: KafkaError | None, record: Any) -> None:
         if error is not None:
             self._lost = self._lost or error
             return
@@ -216,7 +216,7 @@ class Transactions:
         self.offsets[number] = (min(first, offset), max(last, offset))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_translated(self) -> Iterator[None]:
         """Errors of the client as ours."""
         try:
             yield

@@ -203,7 +203,7 @@ class WrittenTable:
             # Nothing in a record tells the types: a reader finds texts.
             natural = [c.type == STRING for c in schema.columns] if not self.in_order else [False]
         self.lossy = not all(natural)
-        self.told = fields is not None
+        self.typed = fields is not None
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
         self.names, self.kinds = names, kinds
@@ -366,7 +366,7 @@ def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str
     """The losses that do not depend on how the row is written."""
     schema = change.schema
     images = [image for image in (change.before, change.after) if image is not None]
-    if table.lossy or (not table.told and any(table.nulls(image) for image in images)):
+    if table.lossy or (not table.typed and any(table.nulls(image) for image in images)):
         losses.append("types")
     if schema.key:
         losses.append("key_columns")

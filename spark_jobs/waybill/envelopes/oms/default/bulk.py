@@ -38,7 +38,7 @@ from waybill.envelopes.oms.bulk_rows import (
     decided_by,
     may_look_untouched,
     nothing_carried,
-    untold,
+    unstated_columns,
     without_untouched,
     writer_of,
 )
@@ -105,7 +105,7 @@ class OmsReader(BulkReader):
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row of a table whose types are told."""
         schema, slots = change.schema, sample.slots
-        if change.operation not in _operations or not self._told(schema):
+        if change.operation not in _operations or not self._types_known(schema):
             return None
         full = "postStruct" if change.after is not None else "prevStruct"
         named = tuple(
@@ -153,7 +153,7 @@ class OmsReader(BulkReader):
             ready=self._ready(sample, schema),
         )
 
-    def _told(self, schema: TableSchema) -> bool:
+    def _types_known(self, schema: TableSchema) -> bool:
         """Whether every type is declared or told by the message itself."""
         declared = self._decoder.rules.find(schema.database, None, schema.table).columns
         earlier = self._decoder.earlier
@@ -315,7 +315,7 @@ class OmsBulkWriter(BulkWriter):
         if table is None or image is None or None in table.shown:
             return None
         fields = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
-        null = untold(rows)
+        null = unstated_columns(rows)
         values = _images_written(rows, table.puts, null)
         keys: dict[Path, Get] = {
             (i,): completed(place, WRITE_TEXT) for i, place in enumerate(table.key)

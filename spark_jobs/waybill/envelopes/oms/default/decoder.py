@@ -171,7 +171,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         """What the images say about the types of their columns; it is taken out of them."""
         return None
 
-    def _told(self, light: Raw | None) -> dict[str, str | None]:
+    def _type_names(self, light: Raw | None) -> dict[str, str | None]:
         """The type names in it, by column."""
         return {}
 
@@ -249,7 +249,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.rules.admit(len(names), database, None, name)
         if known.keys() == set(names):
             names = tuple(known)
-        stated = self._told(light)
+        stated = self._type_names(light)
         said = {n: rule.columns.get(n) or logical_type(stated.get(n), self.earlier) for n in names}
         types = tuple(
             said[column] or _inferred(column, after, before, known.get(column)) for column in names

@@ -47,7 +47,7 @@ _RECORD_TYPES = {
     "update": "UPDATE",
     "delete": "DELETE",
 }
-_TOLD = frozenset({NUMBER, STRING})
+_JSON_TYPES = frozenset({NUMBER, STRING})
 """Types that JSON itself tells, as long as the value is not null."""
 _MAX_NAMES = 1_000
 _OURS = b'{"oms":'
@@ -200,7 +200,7 @@ class OmsWriter:
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
         self.times: dict[int, str] = {}
         if loses_types is None:
-            loses_types = any(column.type not in _TOLD for column in schema.columns)
+            loses_types = any(column.type not in _JSON_TYPES for column in schema.columns)
         self.loses_types = loses_types
         # Without names of types a null is of an unknown one.
         self.nulls_lose = names is None

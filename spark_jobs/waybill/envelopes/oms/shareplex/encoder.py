@@ -195,10 +195,10 @@ class ShareplexTable:
         self.into(_Message(data, meta, key), self.buffer)
         return Encoded(message_key, bytes(self.buffer))
 
-    def named(self, told: Any) -> str:
+    def named(self, stated: Any) -> str:
         """The table's name in messages: the one that was told if that says a tenant too."""
-        whole = told.__class__ is str and told.endswith(f".{self.name}")
-        return told if whole else self.name
+        whole = stated.__class__ is str and stated.endswith(f".{self.name}")
+        return stated if whole else self.name
 
     def _meta(self, change: Change, op: str, key: Any, losses: list[str]) -> _Meta:
         carried = _NOTHING
