@@ -454,7 +454,7 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
         if error.report is None:
             return {"error": sentence}
         return {"error": sentence, "report": StageReport.from_dict(error.report).to_json_safe()}
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+    except Exception as error:  # noqa: BLE001 - returned to whoever asked
         sentence = described(error)
         _say(stage, error, sentence["message"])
         return {"error": sentence}

@@ -24,7 +24,7 @@ class Update(NamedTuple):
 
     Attributes:
         asset: its name.
-        extra: what consumers are told of it; numbers of 2^53 and more are texts.
+        extra: what consumers see of it; numbers of 2^53 and more are texts.
     """
 
     asset: str

@@ -24,7 +24,7 @@ class Metric(NamedTuple):
 
     Attributes:
         kind: counters are added up, gauges replace each other, timings are in milliseconds.
-        tags: what its figures are told apart by.
+        tags: what its figures are distinguished by.
         meaning: what it measures.
     """
 

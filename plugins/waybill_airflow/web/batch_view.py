@@ -56,7 +56,7 @@ class BatchView(NamedTuple):
         altered: those whose columns it changed.
         file: the migration's file that it ran with.
         with_file: whether the user may read it.
-        lists: where on the page a figure is told in parts, by stage and column.
+        lists: where on the page a figure is shown in parts, by stage and column.
         further: where the figures are listed that no page lists.
     """
 

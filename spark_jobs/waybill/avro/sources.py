@@ -42,7 +42,7 @@ class _File(msgspec.Struct):
 
 
 class Entries:
-    """Schemas of files, each with the name of the file that told it first."""
+    """Schemas of files, each with the name of the file that has it first."""
 
     def __init__(self) -> None:
         self.found: dict[int | UUID, Text] = {}
@@ -143,7 +143,7 @@ def source_of(settings: AvroReadSettings) -> Source | None:
     """Where the settings say that schemas are; None where they say nothing.
 
     Raises:
-        ConfigurationError: both are told, or a file cannot be read.
+        ConfigurationError: both are given, or a file cannot be read.
     """
     given, url = settings.schemas, settings.registry
     if given is not None and url is not None:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class BulkChangeBatches:
-    """Decodes batches for `ChangeRows`, which takes what is not alike.
+    """Decodes batches for `ChangeRows`, which takes the rest.
 
     Args:
         work: decodes one message after the other, and counts.
         reader: says what the values of messages mean.
-        fewest: fewer messages of a batch that are alike are decoded one by one.
+        fewest: fewer messages of a batch of the same shape are decoded one by one.
     """
 
     def __init__(self, work: ChangeRows, reader: BulkReader, fewest: int = FEWEST) -> None:

@@ -91,7 +91,7 @@ class ChangeRows:
         known, schema = self._emitted, change.schema
         if schema in known:
             return []
-        # One that was forgotten is told twice, which is harmless.
+        # One that was forgotten is emitted twice, which is harmless.
         known[schema] = known[NO_TABLE] = True
         message = change.message
         place = (message.topic, message.partition, message.offset, change.index, self.batch_id)

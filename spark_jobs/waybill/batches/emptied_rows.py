@@ -1,6 +1,6 @@
 """Rows of `changes` of joined tables that are void because their table was emptied.
 
-Most are left out as they are decoded. The halves of an update may meet later, and are told by the
+Most are left out as they are decoded. The halves of an update may meet later, and are known by the
 column that says which table a row is from.
 """
 

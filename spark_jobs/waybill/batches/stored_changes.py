@@ -105,7 +105,7 @@ class StoredChanges:
     Args:
         schemas: every schema of the batch by its id.
         writer: of the target, which tells its family, whose fields are looked at.
-        fewest: fewer changes of a batch that are alike are not worth the trouble.
+        fewest: fewer changes of a batch of the same shape are not worth the trouble.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class _Batch:
     def _read_same_shape(
         self, rows: Places, sequence: Any, rank: int, full: bool, read: list[Rows]
     ) -> Places:
-        """Take rows that are alike; returns those that are read on their own."""
+        """Take rows of the same shape; returns those that are read on their own."""
         first = int(rows[0])
         schema = self.schemas[self.batch.column("schema_id")[first].as_py()]
         operation = self.batch.column("operation")[first].as_py()

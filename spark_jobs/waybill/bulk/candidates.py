@@ -132,7 +132,7 @@ class _Plan:
         parts: the bytes before each value that differs, and behind the last one.
         slots: which of all values each of these is.
         allowed: the kinds that it may have, as bits.
-        told: the other values, see `kernels.scan_known`.
+        constants: the other values, see `kernels.scan_known`.
     """
 
     def __init__(self, form: Skeleton) -> None:

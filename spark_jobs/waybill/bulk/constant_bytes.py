@@ -1,4 +1,4 @@
-"""What messages that are alike have in common: the bytes between their values."""
+"""What messages of the same shape have in common: the bytes between their values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Skeleton:
         self.constants = spans
 
     def steps(self) -> list[tuple[bytes, int, bytes | None]]:
-        """For each value: what stands before it, the kinds it may have, and what it is if told."""
+        """For each value: what stands before it, its kinds, and what it is if constant."""
         text = self.text.tobytes()
         held = [None if first < 0 else text[first:end] for first, end in self.constants.tolist()]
         before = [text[first:end] for first, end in pairwise(self.cuts[:-1].tolist())]

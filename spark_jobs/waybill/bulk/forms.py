@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from waybill.records import Change, Message, TableSchema
 
 MOST_FORMS = 200
-"""Messages that look alike may have so many forms, e.g. one for each table."""
+"""Messages of the same shape may have so many forms, e.g. one for each table."""
 LEAD = 256
 """So many messages tell most forms of a topic."""
 FEWEST = 8
-"""Fewer messages of a block that are alike are sooner done one by one."""
+"""Fewer messages of a block of the same shape are sooner done one by one."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 PRICE = 2 * FEWEST
@@ -78,7 +78,7 @@ class Forms:
     Args:
         decoder: reads one message exactly.
         reader: says what values mean.
-        fewest: fewer messages of a block that look alike are not worth the trouble; with 1 forms
+        fewest: fewer messages of a block of the same shape are not worth the trouble; with 1 forms
             are learnt at any price.
     """
 

@@ -232,7 +232,7 @@ class Rows:
 
 
 def merged(found: list[Rows], by_table: bool) -> list[Rows]:
-    """Changes that are alike but for their values, together.
+    """Changes of the same shape but for their values, together.
 
     Args:
         found: the changes.

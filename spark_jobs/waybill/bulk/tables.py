@@ -130,7 +130,7 @@ class NamedTables:
 
     @property
     def full(self) -> bool:
-        """Whether no more tables can be told."""
+        """Whether no more tables can be distinguished."""
         return len(self._known) + len(self._tries) >= self._most
 
     def find(self, texts: Scanned, rows: Places, slots: Places) -> Places:
@@ -167,7 +167,7 @@ class NamedTables:
         self._place()
 
     def add(self, numbers: dict[tuple[bytes, ...], int]) -> None:
-        """Tell the numbers of the schemas of some names, or `OTHER`; what is told once stays."""
+        """Tell the numbers of the schemas of some names, or `OTHER`; what has one keeps it."""
         if numbers:
             self._known = {**numbers, **self._known}
             for names in numbers:

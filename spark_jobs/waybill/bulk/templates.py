@@ -36,7 +36,7 @@ Get = Callable[[Rows], Value]
 
 
 MOST_TRIES = 20
-"""After so many blocks in vain nothing more is learnt of changes that are alike."""
+"""After so many blocks in vain nothing more is learnt of changes of the same shape."""
 
 
 class TemplateFields(NamedTuple):
@@ -44,7 +44,7 @@ class TemplateFields(NamedTuple):
 
     Attributes:
         values: for each path of a value where it comes from.
-        constant: whether a path has one value, as long as the changes are alike.
+        constant: whether a path has one value, as long as the changes have the same shape.
         keys: the same for the message keys.
         rest: where the end of the message comes from, of whose values `values` tells none: what
             stands before its last byte.
@@ -209,7 +209,7 @@ def _spans(
 
 
 class _Plan:
-    """How changes that are alike are written."""
+    """How changes of the same shape are written."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class Templates:
     Args:
         encoder: writes one change exactly.
         writer: says where the values come from.
-        fewest: fewer changes of a block that are alike are not worth the trouble.
+        fewest: fewer changes of a block of the same shape are not worth the trouble.
     """
 
     def __init__(self, encoder: Encoder, writer: BulkWriter, fewest: int = FEWEST) -> None:

@@ -35,7 +35,7 @@ def check_suites(
 ) -> Iterator[Finding]:
     """Load the suites and run every expectation over the sample.
 
-    An expectation that cannot be checked is wrong. One that the sample does not meet is told and
+    An expectation that cannot be checked is wrong. One that the sample does not meet is shown and
     no more: the figures of a whole batch are others. Suites on rows are run by Spark, as in the
     gate; it is started where a migration has such suites, and the sample rows for one.
 
@@ -207,7 +207,7 @@ def _ruled(change: Change) -> tuple[Ruled | None, bool]:
     try:
         key, old = change.key_image(), change.old_key_image()
     except Refusal:
-        # The sample has told of it.
+        # The sample has reported it.
         return None, False
     if key is None:
         # Without a key each row is one of a bag.

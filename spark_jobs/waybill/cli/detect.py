@@ -86,7 +86,7 @@ def judged(file: TopicFile, messages: Sequence[Message], given: Hints) -> Verdic
 
 
 def one_envelope(file: TopicFile, messages: Sequence[Message], given: Hints) -> Trial:
-    """The envelope of a file, for a command that was told none.
+    """The envelope of a file, for a command that was given none.
 
     Raises:
         ConfigurationError: nothing fits, or several do.
@@ -225,7 +225,7 @@ def _listed(names: Counter[str]) -> str:
 
 
 def _option_for(setting: str) -> str:
-    """How a setting is told to the commands that work on a file."""
+    """How a setting is given to the commands that work on a file."""
     return {
         "schemas": "its schemas (--schemas FILE)",
         "tables": "the types of its columns (--tables FILE)",

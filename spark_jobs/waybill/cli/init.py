@@ -335,7 +335,7 @@ def _placed(file: Path, text: str, force: bool) -> Migration:
     return load_migration(file)
 
 
-# What is told
+# What is printed
 
 
 def _print_look(found: Look, reading: Reading) -> None:

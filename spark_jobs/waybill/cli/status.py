@@ -155,7 +155,7 @@ def _print_changes(tables: dict[str, dict[str, Any]]) -> None:
 
 
 def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
-    """What the topics hold that was not read yet, or why that cannot be told; None for files."""
+    """What the topics hold that was not read yet, or why that is unknown; None for files."""
     if spec.source.kafka is None:
         return None
     from waybill.sources.kafka.lag import cursors_of, lag_of

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BEGUN = "begun"
 """The detail of a report that names the targets that get what comes from then on."""
 WAITS = "waits_to_begin"
-"""The detail that names those that get nothing yet, because what they begin with cannot be told."""
+"""The detail that names those that get nothing yet, as what they begin with is unknown."""
 
 STAGE = "convert"
 

@@ -97,8 +97,8 @@ class Encoding:
         context: of the stage.
         writings: the targets.
         branch: what is written.
-        partitions: what the batch before told as `MADE_FROM`.
-        names: what it told as `NAMES`.
+        partitions: what the batch before reported as `MADE_FROM`.
+        names: what it reported as `NAMES`.
     """
 
     def __init__(

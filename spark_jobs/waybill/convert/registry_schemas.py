@@ -21,7 +21,7 @@ class OfTasks(NamedTuple):
     Attributes:
         url: the registry.
         kept: what the lake has of it.
-        new: takes what it told beyond that.
+        new: takes what it sent beyond that.
     """
 
     url: str
@@ -34,7 +34,7 @@ class OfTasks(NamedTuple):
             remember(self.url, self.kept)
 
     def end(self) -> None:
-        """Tell the driver what a task was told."""
+        """Tell the driver what a task has fetched."""
         if self.url:
             fresh = fetched_from(self.url).items()
             self.new.add({id_: tuple(text) for id_, text in fresh if id_ not in self.kept})

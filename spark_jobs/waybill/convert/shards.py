@@ -88,7 +88,7 @@ class JoinedTables:
         """Write a delete of every row of the tables that statements of the batch empty.
 
         Raises:
-            ConfigurationError: the order of a statement among the rows cannot be told.
+            ConfigurationError: the order of a statement among the rows cannot be determined.
         """
         found = self.branch.added().where(f"reason_kind = {literal(EMPTIED)}")
         micros = F.unix_micros("source_time").alias("source_time")

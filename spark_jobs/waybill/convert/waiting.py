@@ -38,7 +38,7 @@ def end_waiting(
     Args:
         context: the stage.
         branch: of `changes`, with what the batch brought.
-        sizes: is told of the rows that are written.
+        sizes: gets those of the rows that are written.
         report: gets the counts.
 
     Raises:
@@ -46,7 +46,7 @@ def end_waiting(
     """
     rule = context.spec.halves
     limit = time.time() - seconds_of(rule.longest_wait)
-    # By snapshot: the branch's name may be gone, which is told where it is written to.
+    # By snapshot: the branch's name may be gone, which is reported where it is written to.
     waiting = context.lake.read(branch.table, branch.head).where("outcome = 'waiting'")
     since = {
         commit.batch: commit.time_ms / 1000

@@ -155,7 +155,7 @@ class Converter:
         """What a change becomes; None, and counted, where it is left out.
 
         Raises:
-            Refusal: it cannot be told what it becomes.
+            Refusal: it cannot be determined what it becomes.
         """
         for mapper in self._mappings:
             found, why, sentence, _ = mapper.map(change)
@@ -231,7 +231,7 @@ class Converter:
         return written
 
     def _count_notes(self, message: Message) -> None:
-        """Count what the encoder told of a written change; one that is refused is lost nowhere."""
+        """Count what the encoder noted of a written change; one that is refused is lost nowhere."""
         self.account.tell(self._losses, message.topic, message.partition)
         self._losses.clear()
 

@@ -46,7 +46,7 @@ class Account:
         self.made_ids.add(other.made_ids)
 
     def tell(self, names: Iterable[str], topic: str, partition: int, changes: int = 1) -> None:
-        """Count what an encoder told of changes: what they gave up, and ids that were made.
+        """Count what an encoder reported of changes: what they gave up, and ids that were made.
 
         Args:
             names: the names, the same for each change.

@@ -50,10 +50,10 @@ class Trial:
 
     Attributes:
         envelope: its declaration.
-        told: settings without which its decoder refuses the messages, found by trying them.
+        settings_found: without these its decoder refuses the messages; found by trying.
         needs: settings that its messages cannot be read without, by name.
         read: how many messages its decoder took.
-        known: how many it would take if it were told more, or that hold a bad value.
+        known: how many it would take if more were declared, or that hold a bad value.
         refused: how many are none of its own.
         best: how many messages it fits better than any other, or as well.
         clear: how many are clearly its own and are refused nevertheless.

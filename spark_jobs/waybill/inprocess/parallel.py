@@ -224,7 +224,7 @@ def convert_parallel(
         sink: takes the output.
         aside: takes refused messages.
         processes: how many workers.
-        tell: told how many bytes are done.
+        tell: gets how many bytes are done.
     """
     size = size_of(source)
     share = None if size is None else size // processes

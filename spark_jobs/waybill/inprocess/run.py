@@ -35,7 +35,7 @@ LINES = (".jsonl", ".json", ".txt", ".ndjson")
 PARQUET = ".parquet"
 
 Progress = Callable[[int], None]
-"""Told how many bytes were read since it was told last."""
+"""Gets how many bytes were read since its last call."""
 
 
 def layout_of(path: str) -> str:
@@ -69,7 +69,7 @@ def convert_file(
         job: what is converted into what.
         quarantine: file for the refused messages; they are only counted where it is None.
         processes: how many processes convert a file of lines. The order of the output is the same.
-        progress: told about the bytes read.
+        progress: gets the number of bytes read.
 
     Returns:
         The counts, and the seconds it took.

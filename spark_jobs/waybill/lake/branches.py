@@ -1,4 +1,4 @@
-"""The branches of a table, and how they stand to main, told from its metadata alone."""
+"""The branches of a table, and how they stand to main, read from its metadata alone."""
 
 from __future__ import annotations
 

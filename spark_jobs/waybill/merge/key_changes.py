@@ -5,7 +5,7 @@ Four kinds, all rare:
 - a move whose image leaves out columns, which stand in the last row of the old key;
 - an older change that arrives under a row whose image was put together from several changes;
 - an older change that arrives with a column which the table did not know when the row was written;
-- an image that leaves out a column whose default only a statement has told of.
+- an image that leaves out a column whose default only a statement has named.
 
 The first needs the stored rows and the increment, and the whole history only where a row in
 between is gone from the table (a batch boundary between the delete of the old key and the move).

@@ -79,7 +79,7 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
 
     Raises:
         GateError: another batch waits for its gate.
-        ConfigurationError: the order or the key of changes cannot be told.
+        ConfigurationError: the order or the key of changes cannot be determined.
         SchemaChangeError: a table changed in a way that a person has to decide about.
         WaitingError: a transaction has been open for longer than the migration allows.
         ReconciliationError: the counts do not add up, or rows have values in a column of the lake
@@ -172,9 +172,9 @@ class _Merge:
         return self.lake.cut_shuffles(self.lake.log("changes"), increment.after, increment.upto)
 
     def _keep_origins(self, plans: Mapping[str, TablePlan]) -> None:
-        """Tell where columns come from.
+        """Write down where columns come from.
 
-        It is told before the record, so that a merge that is on record has told it. Only the
+        This comes before the record, so that a merge that is on record has it. Only the
         lineage needs it: what goes wrong here must not hold the merge up.
         """
         # A catalog that is a database leaves its tables in the warehouse.

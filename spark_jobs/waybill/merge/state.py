@@ -103,7 +103,7 @@ class TableState(msgspec.Struct):
 
     @property
     def known_names(self) -> tuple[str, ...]:
-        """Its columns and those that only statements have told of.
+        """Its columns and those that only statements have named.
 
         A row that leaves out one of these rests on older changes too: they give it the default.
         """

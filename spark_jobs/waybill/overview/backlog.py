@@ -111,7 +111,7 @@ def _refusing(commits: Commits) -> list[tuple[str, Line]]:
 
 
 def _added(commits: Commits, before: Quarantine) -> int | None:
-    """What was refused since, None where it cannot be told without counting."""
+    """What was refused since, None where it cannot be known without counting."""
     added = 0
     for name, line in _refusing(commits):
         start = before.counted.get(name)

@@ -238,7 +238,7 @@ class TableLine(msgspec.Struct, frozen=True):
 
     Attributes:
         table: the source table.
-        rows: rows and tombstones; None where it could not be told.
+        rows: rows and tombstones; None where it could not be determined.
         batch: the last batch that changed it, empty where no commit tells.
         operations: of that batch, see `TableAccount`.
         altered: the last batch that changed its columns, empty where none is known.

@@ -222,7 +222,7 @@ def read_tasks(
         tasks: the files.
         layout: how they are laid out.
         batch_id: the batch that brings them.
-        tell: is told what was in a file after its last row.
+        tell: gets what was in a file after its last row.
 
     Raises:
         SourceError: a file cannot be read, or changed since the batch was planned.

@@ -183,7 +183,7 @@ def key_pairs(schema: TableSchema, key: Any) -> tuple[tuple[str, str | None], ..
 
 
 def digests(effects: list[Effect]) -> Digests:
-    """The digests of effects, whatever their order; one that is told twice counts once."""
+    """The digests of effects, whatever their order; one that is stated twice counts once."""
     strong = weak = ids = 0
     for effect in effects if len(effects) == 1 else dict.fromkeys(effects):
         identity = (effect.what, effect.table, effect.key)

@@ -52,7 +52,7 @@ class RuleView(NamedTuple):
         allowed: what it may be; empty where the sentence about it says so.
         dots: its figures in the last batches, this one last; fewer than two are none.
         limit: where the most (or least) that is allowed stands among them, None where it is not.
-        told: the dots in a sentence.
+        trend_sentence: the dots in a sentence.
     """
 
     check: Checked

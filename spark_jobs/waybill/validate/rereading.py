@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from waybill.spec.endpoints import Source, Target
 
 EXAMPLES = 20
-"""How many differences are told in words."""
+"""How many differences are described."""
 LOOKED_AT = 2_000
 """How many doubtful changes are compared in full; beyond that the digests decide."""
 

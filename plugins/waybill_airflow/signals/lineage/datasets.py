@@ -61,7 +61,7 @@ def tables_with_columns(
     Args:
         tables: by source table.
         rows: how many rows of each were written.
-        times: how often they are told.
+        times: how often they are described.
     """
     described, left = {}, MOST_COLUMNS
     for name in sorted(tables, key=lambda name: (-rows.get(name, 0), name)):
@@ -98,8 +98,8 @@ def merged(
     Args:
         spec: the migration.
         table: the source table.
-        origin: what the merge told of it.
-        described: whether its columns are told.
+        origin: what the merge reported of it.
+        described: whether its columns are described.
     """
     facets: dict[str, DatasetFacet] = {
         "documentation": documentation_dataset.DocumentationDatasetFacet(

@@ -89,7 +89,7 @@ def _snapshot(spec: Migration, report: dict[str, Any], _published: list[str]) ->
         rows_of: dict[str, int] = {}
         for span in details.get("ranges", []):
             rows_of[span["topic"]] = rows_of.get(span["topic"], 0) + span["rows"]
-        # Some ranges are told; where these are not all, nobody knows the rows of a topic.
+        # Some ranges are listed; where these are not all, nobody knows the rows of a topic.
         whole = sum(rows_of.values()) == report["rows_in"] - dumps
         for topic, rows in rows_of.items():
             place = names.of_topic(spec.source.kafka.connection, topic)

@@ -46,7 +46,7 @@ SUFFIXES = dict(zip(("gzip", "zstd"), PACKED, strict=True))
 """How the names of packed files end."""
 
 Advance = Callable[[int], None]
-"""Is told how many bytes were read since it was told last."""
+"""Gets how many bytes were read since its last call."""
 
 
 class Read(NamedTuple):

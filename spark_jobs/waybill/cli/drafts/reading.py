@@ -49,8 +49,8 @@ class Reading:
 
     Attributes:
         envelope: its declaration.
-        settings: what reading is told, without the schemas.
-        told: why each setting that nobody gave is set, by name.
+        settings: those for reading, without the schemas.
+        setting_notes: why each setting that nobody gave is set, by name.
         schemas: the schemas, or the name of the folder of them, where they are given.
         schemas_file: the file or folder that they were given by.
         why: the evidence for the envelope, in lines.
@@ -72,7 +72,7 @@ class Reading:
     evidence: Evidence = field(default_factory=lambda: Evidence(0))
 
     def all_settings(self) -> dict[str, Any]:
-        """What reading is told, with the schemas."""
+        """The settings for reading, with the schemas."""
         return {**self.settings, **({} if self.schemas is None else {"schemas": self.schemas})}
 
 

@@ -195,7 +195,7 @@ def _narrower(listing: Listing, group: Sequence[str], kept: bool) -> str | None:
 
 
 def _largest_group(listing: Listing, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files of the most common kind, told by suffix and layout, and all others."""
+    """The files of the most common kind, by suffix and layout, and all others."""
     by_suffix: dict[str, list[str]] = {}
     for name in names:
         by_suffix.setdefault(_suffix_of(name), []).append(name)

@@ -64,7 +64,7 @@ class CanalEventSettings(Settings):
 
 
 class CanalWriteSettings(CanalEventSettings):
-    """What writing Canal needs to be told."""
+    """Settings for writing Canal."""
 
     timezone: ZoneName = Field(
         default="UTC",

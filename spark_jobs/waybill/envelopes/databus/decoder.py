@@ -69,7 +69,7 @@ class EventDecoder:
     """Turns events into changes.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         rules: what is declared for the tables.
     """
 

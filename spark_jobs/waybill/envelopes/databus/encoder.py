@@ -130,7 +130,7 @@ class EventEncoder:
     """Turns changes into events and events into messages.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         little: whether numbers are little-endian.
         lines: whether a message is one line of a file, so that it holds one event.
         json_values: whether values are Avro JSON.

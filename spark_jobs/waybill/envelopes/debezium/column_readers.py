@@ -60,7 +60,7 @@ class Readings:
     """Decides how columns are read, for the tables of one connector.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         connector: `source.connector`.
     """
 

@@ -78,7 +78,7 @@ class Writings:
     """Decides how the columns of a table are written.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         dialect: which names the source types are.
     """
 

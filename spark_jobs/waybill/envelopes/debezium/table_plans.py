@@ -133,7 +133,7 @@ class Plans:
         return plan
 
     def remember(self) -> None:
-        """Keep what the last message told of its columns: only one that is taken tells anything."""
+        """Keep what the last message showed of its columns; only one that is taken counts."""
         if self._last_kinds is not None:
             identity, columns = self._last_kinds
             certain = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
@@ -297,7 +297,7 @@ class Plans:
         images: list[dict[str, Raw]],
         readings: Readings,
     ) -> dict[str, _Kind]:
-        """The kind of every column of a message, nulls told from the messages before it."""
+        """The kind of every column of a message, those of nulls from the messages before it."""
         before = self._kinds.get(identity, {})
         declared = self.rules.find(*identity).columns
         columns: dict[str, _Kind] = {}

@@ -349,7 +349,7 @@ def _change(
         schema: the table.
         parsed: the metadata.
         row: operation, image before, image in `data`, and what is carried on.
-        whole: whether a delete told the row before apart, so that its nulls are nulls.
+        whole: whether a delete stated the row before apart, so that its nulls are nulls.
     """
     operation, before, after, extra = row
     if operation == "delete":

@@ -84,7 +84,7 @@ class ColumnReaders(NamedTuple):
 
 
 def readers_of(schema: TableSchema, style: Style) -> tuple[ColumnReaders, ...]:
-    """How the columns of a table are read all of whose types are told or declared."""
+    """How the columns of a table are read all of whose types are stated or declared."""
     return tuple(_takes(column.type, style) for column in schema.columns)
 
 
@@ -239,7 +239,7 @@ def unstated_columns(rows: Rows) -> frozenset[str]:
 
 
 def nothing_carried(family: str) -> Extra:
-    """What is carried on where the source told nothing that could be."""
+    """What is carried on where the source stated nothing that could be."""
     return Extra(family, (b'{"%b":{}}' % family.encode(),), {})
 
 

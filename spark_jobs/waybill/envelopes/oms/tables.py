@@ -65,7 +65,7 @@ class Shape(NamedTuple):
         types: their types, as declared or as JSON says.
         key: the key columns, as declared or as `record_primary_key` says.
         inferred: whether JSON says the type of each column.
-        told: the type names that the message tells, None for a column without.
+        stated_types: the type names in the message, None for a column without.
         light: the JSON that tells them, None where the message does not.
     """
 

@@ -33,8 +33,8 @@ class TypedTable(NamedTuple):
         schema: the table.
         reader: reads its rows.
         forget: leaves LOB columns out of both images of an update that did not touch them.
-        untold: gives the columns of a row before an update that the row after it does not tell.
-        loose: whether its rows told columns or types that the messages do not name: then another
+        unstated: gives the columns of a row before an update that the row after it does not tell.
+        loose: whether its rows showed columns or types that the messages do not name: then another
             row may be one of another table, although its message says the same about types.
     """
 

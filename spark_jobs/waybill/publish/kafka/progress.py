@@ -32,7 +32,7 @@ def reporting_progress(
     Args:
         sending: what is being sent.
         before: messages that are known to be there.
-        progress: told, at most once in the interval and only of what is new.
+        progress: called at most once in the interval and only of what is new.
         every: the interval, in seconds.
     """
     ended = threading.Event()

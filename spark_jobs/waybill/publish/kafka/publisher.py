@@ -44,7 +44,7 @@ def publish_kafka(
         target: where to.
         owner: migration and target.
         batches: batches in their order; the messages of an earlier one go first.
-        progress: told what was done.
+        progress: gets what was done.
         limits: how large parts become.
 
     Raises:
@@ -118,7 +118,7 @@ def recover(sending: Sending, progress: Callable[..., Any]) -> int:
     """Take the target over from every earlier run, and look at what they have sent.
 
     What a killed run left open would keep readers waiting; it is ended here, also if this run goes
-    no further. What the user of the connection may not do is told here.
+    no further. What the user of the connection may not do is reported here.
 
     Returns:
         How many of the messages to send are in the topic already.

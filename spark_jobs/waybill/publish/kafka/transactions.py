@@ -117,7 +117,7 @@ class Transactions:
             limit = time.monotonic() + BEGIN_WITHIN
             while True:
                 try:
-                    # In short steps, so that a wrong password is told when it is known.
+                    # In short steps, so that a wrong password is reported when it is known.
                     return self._producer.init_transactions(2)
                 except KafkaException as error:
                     self._producer.poll(0)
@@ -149,7 +149,7 @@ class Transactions:
             value: None for a tombstone.
             key: None for none.
             partition: of the topic.
-            watched: whether its place goes into `offsets`. To be told of every record would take
+            watched: whether its place goes into `offsets`. A callback for every record would take
                 longer than sending them.
             timestamp: milliseconds since 1970, 0 for now.
             headers: names and values.
@@ -246,7 +246,7 @@ class Transactions:
     def _fatal(self, error: KafkaException | SystemError) -> KafkaError:
         """The fatal error behind one that only says that there was one.
 
-        A fatal error that is told in the midst of other callbacks makes the client return without
+        A fatal error that comes in the midst of other callbacks makes the client return without
         an exception, or with one and a result: Python calls either a SystemError. From then on
         every call about transactions says what it was.
         """

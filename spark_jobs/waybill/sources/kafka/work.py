@@ -92,7 +92,7 @@ class KafkaWork:
         Raises:
             SourceError: messages were deleted meanwhile, or a topic was made again.
             UnreachableError: the brokers went away and did not come back.
-            ReconciliationError: a range was not told about.
+            ReconciliationError: a range was not reported.
         """
         read: dict[Range, Read] = {}
         if self._plan.offsets:
@@ -195,7 +195,7 @@ class KafkaWork:
 
 
 def _read_by_tasks(tasks: list[list[Range]], tally: Tally) -> dict[Range, Read]:
-    """What the tasks told of every piece."""
+    """What the tasks reported of every piece."""
     counts = tally.counts
     silent = [span for task in tasks for span in task if str(span) not in counts]
     if silent:

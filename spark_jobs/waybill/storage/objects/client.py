@@ -191,7 +191,7 @@ def server_of(access: Access) -> str:
 def check_bucket(place: Place, access: Access) -> None:
     """Look whether the bucket is there, the key is taken and it may list.
 
-    It tries less long than other requests, so that what is wrong is told soon.
+    It tries less long than other requests, so that what is wrong is reported soon.
 
     Raises:
         ConfigurationError: no such bucket, or nobody that it knows asks.

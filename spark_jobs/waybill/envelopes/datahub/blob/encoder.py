@@ -45,7 +45,7 @@ _into = msgspec.json.Encoder().encode_into
 
 
 class WriteSettings(SequenceSettings):
-    """What writing DataHub BLOB messages needs to be told."""
+    """Settings for writing DataHub BLOB messages."""
 
     updates: Literal["two", "one"] = "two"
     """`two` writes an update as UPDATE_BEFOR and UPDATE_AFTER, as the documents say; `one` writes

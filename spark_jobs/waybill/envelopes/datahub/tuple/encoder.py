@@ -58,7 +58,7 @@ _into = msgspec.json.Encoder().encode_into
 
 
 class TupleWriteSettings(TupleSettings, SequenceSettings):
-    """What writing TUPLE topics needs to be told."""
+    """Settings for writing TUPLE topics."""
 
     shape: Literal["object", "record"] = Field(
         default="object",
@@ -303,7 +303,7 @@ class WrittenTable:
         return row
 
     def time(self, change: Change, losses: list[str]) -> str | None:
-        """The time of the change in the source, None where it is not told."""
+        """The time of the change in the source, None where it is not stated."""
         time = change.source_time
         if time is None:
             return None
@@ -341,7 +341,7 @@ def _place(schema: TableSchema, settings: TupleWriteSettings) -> str | None:
     """What `_source_table_` says.
 
     Raises:
-        Refusal: a name holds a dot, so that it could not be told from two.
+        Refusal: a name holds a dot, so that it could not be distinguished from two.
     """
     if settings.source_table == "name":
         return schema.table

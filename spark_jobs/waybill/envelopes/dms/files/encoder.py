@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DmsFilesWriteSettings(DmsFilesSettings, PackedSettings):
-    """What writing DMS's files needs to be told."""
+    """Settings for writing DMS's files."""
 
     timestamp_column: str = Field(
         default="",

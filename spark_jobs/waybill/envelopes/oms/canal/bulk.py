@@ -1,6 +1,6 @@
 """Where the values of OMS Canal's messages stand, for reading and writing in bulk.
 
-Messages with one row whose columns are all told or declared are read so; `canal` and
+Messages with one row whose columns are all stated or declared are read so; `canal` and
 `canal_encoder` say what they mean.
 """
 
@@ -57,7 +57,7 @@ _old = msgspec.json.Decoder(_Old).decode
 
 
 def all_types_known(tables: TypedTables, schema: TableSchema) -> bool:
-    """Whether the type of every column is declared or told by its name."""
+    """Whether the type of every column is declared or stated by its name."""
     declared = tables.rules.find(schema.database, schema.schema, schema.table or "").columns
     return all(
         column.name in declared or logical_type(column.source_type, tables.earlier) is not None
@@ -73,7 +73,7 @@ class OmsCanalReader(CanalReader):
         self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
-        """The meaning of the values of a message with one row of a table whose types are told."""
+        """The meaning of the values of a message with one row of a table whose types are stated."""
         if not all_types_known(self._typed, change.schema):
             return None
         return super().reading(sample, change)

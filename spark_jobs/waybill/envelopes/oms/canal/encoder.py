@@ -44,7 +44,7 @@ _json = msgspec.json.Encoder().encode
 
 
 class OmsCanalWriteSettings(OmsWriteSettings, CanalEventSettings):
-    """What writing messages of the Canal format needs to be told."""
+    """Settings for writing messages of the Canal format."""
 
 
 class OmsCanalEncoder:

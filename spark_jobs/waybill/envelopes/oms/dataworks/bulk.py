@@ -1,6 +1,6 @@
 """Where the values of OMS DataWorks' messages stand, for reading and writing in bulk.
 
-Messages with a row whose columns are all told or declared are read so; `dataworks` and
+Messages with a row whose columns are all stated or declared are read so; `dataworks` and
 `dataworks_encoder` say what they mean.
 """
 
@@ -64,7 +64,7 @@ class OmsDataworksReader(BulkReader):
         self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
-        """The meaning of the values of a message with a row of a table whose types are told."""
+        """The meaning of the values of a message with a row of a table whose types are stated."""
         schema, slots = change.schema, sample.slots
         if change.operation not in ROW_OPERATIONS or not all_types_known(self._typed, schema):
             return None

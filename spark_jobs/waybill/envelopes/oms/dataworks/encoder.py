@@ -52,7 +52,7 @@ _into = msgspec.json.Encoder().encode_into
 
 
 class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
-    """What writing DataWorks messages needs to be told."""
+    """Settings for writing DataWorks messages."""
 
     whole_rows: ClassVar[bool] = False
 

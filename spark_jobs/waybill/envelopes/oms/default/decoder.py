@@ -98,7 +98,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.in_messages = settings.sequence_ids == "in_messages"
         self.tenant = settings.tenant
         self._shapes: Bounded[Shape, OmsTable] = Bounded()
-        # What was compiled for a shape; it is the same in every decoder that was told the same.
+        # What was compiled for a shape; it is the same in every decoder with the same settings.
         self._made: Bounded[Shape, OmsTable] = Bounded()
         self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
         self._hints: dict[tuple[bytes, bytes], OmsTable] = {}
@@ -121,7 +121,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         return True
 
     def fresh(self) -> OmsDefaultDecoder:
-        """A decoder that was told the same and has read nothing."""
+        """A decoder with the same settings that has read nothing."""
         made = type(self)(self.settings, self.rules)
         made._made = self._made
         return made
@@ -368,7 +368,7 @@ def _ddl(
     image: Row,
     extra: bytes,
 ) -> Change:
-    """A DDL record; TRUNCATE is told from its text, there is no type of its own."""
+    """A DDL record; TRUNCATE is recognised by its text, there is no type of its own."""
     if image is None or image.keys() != {"ddl"}:
         raise Refusal("shape", "DDL whose postStruct is not the statement under the name ddl")
     try:

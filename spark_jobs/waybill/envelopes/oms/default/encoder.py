@@ -171,7 +171,7 @@ class OmsWriter:
         schema: the table.
         settings: notation, and how LOB columns are written that were not touched.
         names: the types that every row tells of its columns, None where it tells none.
-        loses_types: whether a reader who is told nothing takes a column for another type; by
+        loses_types: whether a reader without declarations takes a column for another type; by
             default what JSON says is all that he knows.
     """
 
@@ -246,7 +246,7 @@ class OmsWriter:
         """The message of a DDL statement, a TRUNCATE (which is one here) or a heartbeat.
 
         Raises:
-            Refusal: kind `encoding`, when a statement that is told as DDL truncates another table.
+            Refusal: kind `encoding`, when a statement stated as DDL truncates another table.
         """
         if change.operation == "heartbeat":
             return Encoded(None, self._message(change, None, None, None, "HEARTBEAT", losses))
