@@ -66,7 +66,7 @@ def write_settings(envelope: Envelope, **settings: Any) -> Any:
 
 def read_settings(envelope: Envelope, written: Any) -> Any:
     """Reading is told what writing was told, where both name it the same."""
-    told: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in envelope.decode_settings.model_fields:
         value = getattr(written, name, None)
         if value is None:
@@ -75,8 +75,8 @@ def read_settings(envelope: Envelope, written: Any) -> Any:
             envelope.decode_settings.model_validate({name: value})
         except ValidationError:
             continue
-        told[name] = value
-    return envelope.decode_settings.model_validate(told)
+        settings[name] = value
+    return envelope.decode_settings.model_validate(settings)
 
 
 def rules_for(envelope: Envelope, schemas: list[TableSchema]) -> TableRules:
@@ -132,9 +132,9 @@ def travel(
         trip = Trip(change)
         trips.append(trip)
         try:
-            told: list[str] = []
-            trip.encoded = encoder.encode(change, told)
-            trip.losses = lost_of(told)
+            lost: list[str] = []
+            trip.encoded = encoder.encode(change, lost)
+            trip.losses = lost_of(lost)
         except Refusal as refusal:
             trip.refusal = refusal
             continue
@@ -203,7 +203,7 @@ def differences(trip: Trip) -> set[str]:
     return lost | _common_differences(change, trip.read[-1])
 
 
-def _alike(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _same_order(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The sequence, and the one number that a target makes of it, left out of some messages or not.
 
     No source was told, so each part has the digits of one of which nothing is known.
@@ -226,7 +226,7 @@ def _common_differences(change: Change, found: Change) -> set[str]:
         if theirs.schema != mine.schema:
             assert theirs.schema is None, f"{named(change)}: schema {theirs.schema!r}"
             lost.add("schema_name")
-    if change.sequence is not None and found.sequence not in _alike(change.sequence):
+    if change.sequence is not None and found.sequence not in _same_order(change.sequence):
         lost.add("sequence_id")
     if change.source_time != found.source_time:
         lost.add("source_time")

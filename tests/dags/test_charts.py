@@ -100,7 +100,7 @@ def test_the_volume_stands_between_what_the_gate_expects(charted):
 
 def test_the_rule_of_several_topics_has_a_chart_of_its_own(charted):
     judged = [{}, {"messages_off": [2.0, 6.0]}, {"messages_off": [7.5, 6.0]}]
-    batches = [line(f"b-{i}", 9 - i, limits=told) for i, told in enumerate(judged)]
+    batches = [line(f"b-{i}", 9 - i, limits=own) for i, own in enumerate(judged)]
     charts = charted(batches)
     assert charts[VOLUME].limits == []
     assert limits(charts[OFF]) == {"most that the suite trends allows (messages_off)": "6.0 times"}

@@ -10,7 +10,7 @@ import pytest
 
 from stack.kafka import Broker
 from tests.kafka.conftest import PASSWORD
-from tests.kafka.outboxes import contents, message, read, stream, told
+from tests.kafka.outboxes import as_sent, contents, message, read, stream
 from tests.kafka.sending import Publication, publication
 from waybill.errors import ConfigurationError, ConflictError, UnreachableError, WaybillError
 from waybill.kafka.cluster import Cluster
@@ -134,7 +134,7 @@ def test_the_largest_message_that_is_let_through_is_taken(client, topic):
     rows = [message(1), message(2, b"key", value), message(3)]
     sending = out.sending()
     list(type(sending)(**{**vars(sending), "largest": limit}).run(stream(rows)))
-    assert contents(read(client, name)[0]) == [told(row) for row in rows]
+    assert contents(read(client, name)[0]) == [as_sent(row) for row in rows]
 
 
 # Whoever was here before
@@ -318,9 +318,9 @@ def test_a_broker_that_stays_away_is_an_error_that_may_pass(tmp_path):
                     broker.kill()
                 yield batch
 
-        with pytest.raises(UnreachableError) as told:
+        with pytest.raises(UnreachableError) as caught:
             list(out.sending(timeout=5).run(interrupted()))
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(caught.value)
         broker.start()
         assert [part["before"] for part in out.send()].count(True) == 5
         out.check()
@@ -329,11 +329,11 @@ def test_a_broker_that_stays_away_is_an_error_that_may_pass(tmp_path):
 def quickly(fault: type[WaybillError], match: str, call, *arguments) -> None:
     """An error of one sentence, in time."""
     started = time.monotonic()
-    with pytest.raises(fault, match=match) as told:
+    with pytest.raises(fault, match=match) as caught:
         call(*arguments)
     assert time.monotonic() - started < SOON
-    assert "\n" not in str(told.value)
-    assert PASSWORD not in str(told.value)
+    assert "\n" not in str(caught.value)
+    assert PASSWORD not in str(caught.value)
 
 
 def test_mistakes_are_told_before_anything_is_sent(connect, broker, topic, client):

@@ -334,9 +334,9 @@ def test_what_is_wrong_is_one_sentence_soon(connect, bucket, what, kind, sentenc
     with pytest.raises(kind, match=sentence) as caught:
         check_bucket(place, access_to(place))
     assert time.monotonic() - started < 10
-    told = str(caught.value)
-    assert "\n" not in told
-    assert "wrong-secret-text" not in told
+    output = str(caught.value)
+    assert "\n" not in output
+    assert "wrong-secret-text" not in output
     if what != "endpoint":  # the same is said wherever it is met
         store = open_store(place.url)
         for meet in (lambda: put(store, "x"), lambda: store.read("x"), store.names):

@@ -62,10 +62,10 @@ def test_all_others_go_on_and_nothing_of_it_is_lost(lake: Lake, migration) -> No
     assert images(lake) == [{"id": "1", "n": "1"}]
     assert images(lake, "shop.u")[1] == {"id": "2", "n": "5"}
     assert balance(report) == (3, 0, 1, 0, 0, 2)
-    (told,) = report.details["tables that wait"].items()
-    assert told[0] == "shop.t"
-    assert (told[1]["since"], told[1]["changes"]) == ("b2", 2)
-    assert "set `add: take` for shop.t" in told[1]["why"]
+    (waiting,) = report.details["tables that wait"].items()
+    assert waiting[0] == "shop.t"
+    assert (waiting[1]["since"], waiting[1]["changes"]) == ("b2", 2)
+    assert "set `add: take` for shop.t" in waiting[1]["why"]
     assert any("shop.t waits since batch b2 with 2 changes" in text for text in report.warnings)
     assert report.details["shop.t"]["columns"][0].startswith("waits for a decision: WB-4007")
     # Later batches add to it, out of order, with a TRUNCATE and a key change among them.
@@ -305,9 +305,9 @@ def test_what_ends_the_wait_of_a_table_whose_key_changed(lake: Lake, migration) 
     run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
     changed = [row(2, 2, n="2", table=keyed), row(2, 2, n="2", table=other)]
     report = run(lake, spec, "b2", changed, [keyed, other])
-    for name, told in report.details["tables that wait"].items():
+    for name, wait in report.details["tables that wait"].items():
         assert (
-            f"declare `key: [id]` for {name} under tables and load it in full again" in told["why"]
+            f"declare `key: [id]` for {name} under tables and load it in full again" in wait["why"]
         )
     report = run(lake, spec, "b3", [row(3, 3, n="3")], [TABLE])
     assert report.details["tables that wait"].keys() == {"shop.t", "shop.u"}

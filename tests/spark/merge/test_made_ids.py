@@ -24,11 +24,11 @@ TABLES = {"shop.t": {"key": ["id"], "columns": COLUMNS}}
 
 def line(spark, spec, messages):
     """Runs a batch of a file of so many messages: each file is a partition of its own."""
-    lake, told = Lake.open(spark, spec), iter(range(1, 100))
+    lake, numbers = Lake.open(spark, spec), iter(range(1, 100))
 
     def batch(name: str, count: int):
         context = StageContext(spark, lake, spec, name, Options())
-        rows = [{"id": next(told), "v": "x"} for _ in range(count)]
+        rows = [{"id": next(numbers), "v": "x"} for _ in range(count)]
         events = [Event(row["id"], "insert", None, row, 0) for row in rows]
         if events:
             values = [value for event in events for value in messages(event)]

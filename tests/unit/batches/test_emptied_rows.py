@@ -37,9 +37,9 @@ def test_those_below_the_floor_of_their_table_are_skipped():
     floors = {"a.b": Floor(order_key((5,), 1, 0, 9, 0))}
     (made,) = skip_void(iter([batch]), floors, ("of", "other"), False)
     assert made.schema == CHANGES
-    told = [(r["outcome"], r["reason_kind"]) for r in made.to_pylist()]
+    outcomes = [(r["outcome"], r["reason_kind"]) for r in made.to_pylist()]
     void, same = ("skipped", VOID), ("ok", None)
-    assert told == [void, same, same, ("waiting", None), void, same]
+    assert outcomes == [void, same, same, ("waiting", None), void, same]
 
 
 def test_a_batch_without_any_stays_as_it_is():

@@ -25,17 +25,17 @@ def test_formats_as_a_matrix_and_as_json():
 
 
 def test_one_format_with_its_settings():
-    told = waybill("formats", "debezium-json").stdout.decode()
-    assert "unavailable" in told
-    assert "tombstones" in told
+    output = waybill("formats", "debezium-json").stdout.decode()
+    assert "unavailable" in output
+    assert "tombstones" in output
     (row,) = waybill("formats", "canal", "--json").stdout.splitlines()
     assert json.loads(row)["name"] == "canal"
 
 
 def test_what_a_format_has_and_nobody_writes():
-    told = waybill("formats", "ogg").stdout.decode()
-    assert "not written" in told
-    assert "current_ts" in told
+    output = waybill("formats", "ogg").stdout.decode()
+    assert "not written" in output
+    assert "current_ts" in output
     (row,) = waybill("formats", "ogg", "--json").stdout.splitlines()
     assert json.loads(row)["not_written"]["tokens"]
 
@@ -55,8 +55,8 @@ def test_a_limit_of_a_setting_is_told_of_its_format_and_of_the_target_that_has_i
     limit = "with lobs: unchanged, a LOB column that is null in both rows"
     assert limit in waybill("formats", "oms-default").stdout.decode()
     (row,) = waybill("formats", "oms-default", "--json").stdout.splitlines()
-    (told,) = json.loads(row)["limits_of_settings"]
-    assert told["text"].startswith(limit)
+    (limit_of,) = json.loads(row)["limits_of_settings"]
+    assert limit_of["text"].startswith(limit)
     target = {"envelope": "datahub-tuple", "files": {"path": "out"}}
     lines = [canal(1)]
     file = migration(tmp_path, lines, publish=[{**target, "settings": {"source_table": "name"}}])

@@ -65,8 +65,8 @@ def table(tmp_path: Path) -> Any:
 @pytest.fixture
 def lake(table: Any, tmp_path: Path) -> LakeWithoutSpark:
     source = {"files": {"path": "in"}, "envelope": "canal"}
-    told = {"name": "shop", "source": source, "lake": {"warehouse": str(tmp_path / "lake")}}
-    found = LakeWithoutSpark.open(Migration.model_validate(told))
+    document = {"name": "shop", "source": source, "lake": {"warehouse": str(tmp_path / "lake")}}
+    found = LakeWithoutSpark.open(Migration.model_validate(document))
     assert found is not None
     return found
 

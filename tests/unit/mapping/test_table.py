@@ -65,8 +65,8 @@ def test_columns_that_go_get_names_are_masked_and_come():
     row = image(PEOPLE, id="1", email="a@b.c", note="n")
     hashed = hashlib.sha256(b"a@b.c").hexdigest()
     known = {"number": "1", "mail": hashed, "c": "x", "s": "public"}
-    told = {"t": "2023-11-14T22:13:20.12345Z", "o": "update", "q": "7.8"}
-    assert by_name(schema, table.image(row, EVENT)) == {**known, **told}
+    added = {"t": "2023-11-14T22:13:20.12345Z", "o": "update", "q": "7.8"}
+    assert by_name(schema, table.image(row, EVENT)) == {**known, **added}
     assert by_name(schema, table.image(row, EVENT, now=False)) == known
 
 

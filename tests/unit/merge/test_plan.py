@@ -314,18 +314,18 @@ def test_a_rename_stops_wherever_batches_are_cut(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "warned"),
     [
         ("RENAME TABLE t TO u", "t to u"),
         ("-- by hand\nALTER TABLE shop.t RENAME TO u", "shop.t to u"),
         ("RENAME TABLE `shop`.`v` TO shop.w, w TO t", "shop.v to shop.w, w to t"),
     ],
 )
-def test_a_table_with_another_name_is_told(text, told):
+def test_a_table_with_another_name_is_told(text, warned):
     spoken = ddl(5, text)
     for statement in (spoken, spoken._replace(qualified="shop", has_table=False)):
         (warning,) = run([row(1, "id")], [statement]).warnings
-        assert f"the source renamed {told}: " in warning
+        assert f"the source renamed {warned}: " in warning
         assert run([row(1, "id"), statement]).warnings == [warning]
 
 

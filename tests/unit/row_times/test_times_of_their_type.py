@@ -59,8 +59,8 @@ def fits(kind: str, text: str | None) -> bool:
     schema = intern_schema("d", None, "t", (Column("v", parse_type(kind)),), None)
     check = times_check(schema)
     assert check is not None
-    told = image(schema, v=text)
-    change = Change("insert", schema, Message("t", 0, 0, None, None, None), after=told)
+    row = image(schema, v=text)
+    change = Change("insert", schema, Message("t", 0, 0, None, None, None), after=row)
     sentence = refusal_of(check, change)
     assert sentence is None or ("'v'" in sentence and "declare" in sentence)
     return sentence is None

@@ -250,18 +250,18 @@ def test_a_header_whose_name_is_not_utf_8(played):
     names = [[b"ok", b"a"]] * 200 + [*bad, [b"ok", b"b\0c"], []] * 2
     send_raw_headers(played, "shop", names)
     properties = {"bootstrap.servers": played, "log_level": "0"}
-    span, told = Range("shop", 0, 0, 210), {}
+    span, reads = Range("shop", 0, 0, 210), {}
     with pytest.raises(
         SourceError, match=r"offset 200 of partition 0 of the topic shop.*leave_out"
     ):
-        list(read_ranges([span], RangeOptions(properties, "b1"), told.__setitem__))
+        list(read_ranges([span], RangeOptions(properties, "b1"), reads.__setitem__))
     going_on = RangeOptions(properties, "b1", without_headers=True)
-    batches = list(read_ranges([span], going_on, told.__setitem__))
+    batches = list(read_ranges([span], going_on, reads.__setitem__))
     found = [row["headers"] for batch in batches for row in batch.to_pylist()]
     keys = [headers and [header["key"] for header in headers] for headers in found]
     # The client ends names at a byte 0.
     assert keys == [["ok", "a"]] * 200 + [None, None, None, ["ok", "b"], None] * 2
-    assert told == {span: Read(rows=210, bytes=210, bare=6)}
+    assert reads == {span: Read(rows=210, bytes=210, bare=6)}
 
 
 def test_another_failure_of_the_client_is_not_taken_for_a_header(monkeypatch):

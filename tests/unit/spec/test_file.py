@@ -126,8 +126,8 @@ def test_a_migration_starts_by_time_or_after_assets(write):
     sentence = "schedule and after_assets both say when it runs; leave out one:"
     assert problems(write(both)) == [f"1: {sentence}"]
     own = GOOD + "after_assets: [shops/targets/canal, shop/targets/canal]\n"
-    (told,) = problems(write(own))
-    assert "after_assets names 'shop/targets/canal', which it updates itself" in told
+    (problem,) = problems(write(own))
+    assert "after_assets names 'shop/targets/canal', which it updates itself" in problem
 
 
 def test_a_name_that_would_lie_in_the_log_of_another_is_refused(write):

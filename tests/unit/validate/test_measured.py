@@ -148,18 +148,18 @@ def limits_of(profile: list[dict]) -> dict:
 
 
 def test_limits_are_those_of_the_rules():
-    told = limits_of(trends([100, 110, 90, 100, 105, 95, 100], 300))
-    assert told["refused_share"] == [0.02, 0.05]
-    figure, most = told["messages_off"]
+    limits = limits_of(trends([100, 110, 90, 100, 105, 95, 100], 300))
+    assert limits["refused_share"] == [0.02, 0.05]
+    figure, most = limits["messages_off"]
     assert most == 6
-    now, low, high = told["messages"]
+    now, low, high = limits["messages"]
     assert (now, low) == (300, pytest.approx(100 - 6 * 10, abs=0.5))
     assert figure == pytest.approx((now - 100) / ((high - 100) / most), abs=0.01)
 
 
 def test_there_are_no_limits_without_history_and_none_for_many_topics():
     assert limits_of(trends([100], 300)) == {"refused_share": [0.02, 0.05]}
-    told = limits_of(trends([100] * 8, 300, ("shop", "stock")))
-    assert told["messages_off"] == [20.0, 6.0]
-    assert "messages" not in told
+    limits = limits_of(trends([100] * 8, 300, ("shop", "stock")))
+    assert limits["messages_off"] == [20.0, 6.0]
+    assert "messages" not in limits
     assert figures_with_limits(result()) == {}

@@ -85,12 +85,12 @@ def test_rows_of_files_with_a_sign_in_their_order_are_read_alike(sign):
     rows: list[dict[str, Any]] = [{"Op": "I", "seq": f"{i:035}", "id": i} for i in range(100)]
     rows += [{"Op": "I", "seq": f"{sign}{i}", "id": i} for i in range(100)]
     lines = [json.dumps(row, separators=(",", ":")).encode() for row in rows]
-    told = registry.get("dms-s3").decode_settings(sequence_column="seq")
-    outcome = Outcome("dms-s3", "dms-s3", TableRules(), told)
+    settings = registry.get("dms-s3").decode_settings(sequence_column="seq")
+    outcome = Outcome("dms-s3", "dms-s3", TableRules(), settings)
     refused = one_by_one(outcome, lines)["refused"]
     assert [place for place, *_ in refused] == (list(range(100, 200)) if sign else [])
     assert all(kind == "shape" and "not digits" in why for _, _, kind, why in refused)
-    assert agree("dms-s3", "dms-s3", lines, TableRules(), told) >= 50
+    assert agree("dms-s3", "dms-s3", lines, TableRules(), settings) >= 50
 
 
 @pytest.mark.parametrize("direction", ["decode_settings", "encode_settings"])
