@@ -198,8 +198,8 @@ def stated_as(envelope: Envelope, type_: str, dialect: str, folder: str) -> Stre
     columns = (*columns, column_of("v", type_, dialect))
     schema = intern_schema("shop", None, "t", columns, ("id",), dialect)
     usual = edges_of(columns[1].type)
-    messages_of = [_written(envelope, written, schema, text) for text in dict.fromkeys(usual)]
-    whole = [one for one in messages_of if one is not None and one.value is not None]
+    made = [_written(envelope, written, schema, text) for text in dict.fromkeys(usual)]
+    whole = [one for one in made if one is not None and one.value is not None]
     one, other = whole[:2]
     first, last = _between(one.value or b"", other.value or b"")
     messages, values = [one, other], list(usual[:2])

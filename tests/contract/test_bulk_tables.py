@@ -177,7 +177,7 @@ def test_declared_and_undeclared_columns_of_one_type() -> None:
     read_both_ways("dms", Stream(messages, rules, registry.get("dms").decode_settings()))
 
 
-def test_tables_that_are_declared_otherwise_are_not_read_alike() -> None:
+def test_tables_that_are_declared_otherwise_are_not_read_the_same_way() -> None:
     envelope = registry.get("maxwell")
     rules = table_rules({"shop.people1": Table(columns={"n": "number"})})
     decoder = envelope.decoder(envelope.decode_settings(), rules)  # type: ignore[misc]

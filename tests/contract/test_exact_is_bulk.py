@@ -139,7 +139,7 @@ class Read(NamedTuple):
 
 def read(name: str, stream: Stream, bulk: bool) -> Read:
     envelope = registry.get(name)
-    decoder: Any = envelope.decoder(stream.contents, stream.rules)  # type: ignore[misc]
+    decoder: Any = envelope.decoder(stream.settings, stream.rules)  # type: ignore[misc]
     joiner = PairJoiner() if envelope.pairs else None
     work = ChangeBatches(decoder if bulk else Exact(decoder), "batch", joiner)
     made, in_bulk = [], 0
@@ -208,7 +208,7 @@ def converted(source: str, target: str, stream: Stream, folder: str, bulk: bool)
         refused.append((message.offset, index, kind, why))
 
     written = Side(target).written(folder)
-    converter = Converter(reads, writes, stream.rules, stream.contents, written, refuse)
+    converter = Converter(reads, writes, stream.rules, stream.settings, written, refuse)
     made: list[tuple[bytes | None, bytes | None]] = []
     if bulk:
         many = BulkConverter(reads, writes, converter, fewest=1)

@@ -203,7 +203,7 @@ def test_a_table_that_is_left_out_is_skipped_and_counted(target):
     assert {(m["key"], m["value"]) for m in messages} == {(None, None)}
 
 
-def test_messages_of_changes_that_are_left_out_are_told():
+def test_messages_of_changes_that_are_left_out_are_reported():
     batch = Mapped("oms-default", "canal")
     messages = batch.mapped(batch.to.mapping())
     reader = replace(batch.reader, mapping=Rules(exclude=("*",)))

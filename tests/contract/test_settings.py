@@ -93,7 +93,7 @@ def test_a_history_comes_back_under_any_settings(envelope, data):
 
 
 @pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
-def test_losses_are_told_before_with_the_settings(envelope):
+def test_losses_are_reported_before_with_the_settings(envelope):
     """A limit is told to those who set it, and to no others."""
     everything = structs.replace(envelope, carries=frozenset(PROBES), partly={})
     fields = envelope.encode_settings.model_fields

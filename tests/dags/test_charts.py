@@ -107,7 +107,7 @@ def test_the_rule_of_several_topics_has_a_chart_of_its_own(charted):
     assert [row.text for row in charts[OFF].rows] == ["7.5 times", "2.0 times", "0.0 times"]
 
 
-def test_the_refused_share_beside_what_the_gate_was_told(charted):
+def test_the_refused_share_beside_what_the_gate_counted(charted):
     judged = {"refused_share": [0.031, 0.04]}
     charts = charted([line("b-1", 1, refused=5, limits=judged)])
     assert limits(charts[SHARE]) == {"quality.max_refused_share": "4.00 %"}

@@ -468,7 +468,7 @@ def test_topics_are_named_by_the_first_server(tmp_path):
 
 
 @pytest.mark.parametrize(("shown", "rows"), [(7, {"a b": 5, "Ünï/#?": 2}), (9, {})])
-def test_rows_of_a_topic_are_told_where_all_ranges_are(tmp_path, shown, rows):
+def test_rows_of_a_topic_are_reported_where_all_ranges_are(tmp_path, shown, rows):
     """A report names some ranges; those that it does not name may be of any topic."""
     ranges = [
         {"topic": "a b", "partition": 0, "rows": 3},
@@ -545,7 +545,7 @@ def test_tables_are_named_by_their_folder(tmp_path):
     assert names.of_merged(lake, elsewhere) == ("s3://other", "tables/7f3a")
 
 
-def test_of_very_many_columns_those_of_the_largest_tables_are_told(tmp_path, monkeypatch):
+def test_of_very_many_columns_those_of_the_largest_tables_are_reported(tmp_path, monkeypatch):
     spec = topics(tmp_path)
     tables = {f"s.t{n}": TableOrigin(f"shop.s_t{n}", ("a b",), COLUMNS) for n in range(3)}
     keep_origins(spec, BATCH, tables)
@@ -598,7 +598,7 @@ def test_a_file_that_is_something_else_is_none(tmp_path, content):
     assert read_origins(spec, BATCH).tables == {}
 
 
-def test_half_of_a_surrogate_pair_in_a_name_is_told_as_text(tmp_path):
+def test_half_of_a_surrogate_pair_in_a_name_is_reported_as_text(tmp_path):
     spec = topics(tmp_path)
     odd = ColumnOrigin("a\ud800", "a_", "string")
     keep_origins(spec, BATCH, {"s.\udc00": TableOrigin("shop.s_", ("a b",), (odd,))})
@@ -615,13 +615,13 @@ def asked(monkeypatch):
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
 
 
-def test_nobody_is_told_without_a_place_to_send_events_to(folder):
+def test_nobody_is_notified_without_a_place_to_send_events_to(folder):
     assert not is_on()
     spec = load_migration(folder / "migrations/small.yaml")
     assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
 
 
-def test_nobody_is_told_without_the_provider(folder, asked, monkeypatch):
+def test_nobody_is_notified_without_the_provider(folder, asked, monkeypatch):
     spec = load_migration(folder / "migrations/small.yaml")
     assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}).outputs
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
@@ -629,7 +629,7 @@ def test_nobody_is_told_without_the_provider(folder, asked, monkeypatch):
     assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
 
 
-def test_lineage_that_cannot_be_told_does_not_fail_the_stage(tmp_path, asked, caplog):
+def test_lineage_that_cannot_be_reported_does_not_fail_the_stage(tmp_path, asked, caplog):
     """Its connections are not there; the stage has committed."""
     spec = topics(tmp_path)
     assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None

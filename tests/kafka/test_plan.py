@@ -159,7 +159,7 @@ def test_an_end_by_offsets(
     assert held == {(name, 1): 1}, "what an end leaves is not waited for"
 
 
-def test_an_open_transaction_is_left_and_told(
+def test_an_open_transaction_is_left_and_reported(
     cluster: Cluster, client: dict[str, str], topic: Callable[..., str]
 ) -> None:
     name = topic()

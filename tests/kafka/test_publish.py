@@ -117,7 +117,7 @@ def test_headers_and_times(out, client):
     assert all(abs(time - now) < 60_000 for time in times[1:])
 
 
-def test_records_have_the_time_of_sending_unless_told_otherwise(out, client):
+def test_records_have_the_time_of_sending_unless_set_otherwise(out, client):
     list(out.sending().run(stream([message(1, timestamp=1_700_000_000_123_456)])))
     (record,) = (record for own in read(client, out.topic).values() for record in own)
     assert abs(record.timestamp()[1] - time.time() * 1000) < 60_000
@@ -336,7 +336,7 @@ def quickly(fault: type[WaybillError], match: str, call, *arguments) -> None:
     assert PASSWORD not in str(caught.value)
 
 
-def test_mistakes_are_told_before_anything_is_sent(connect, broker, topic, client):
+def test_mistakes_are_reported_before_anything_is_sent(connect, broker, topic, client):
     name = topic(2)
     quickly(ConfigurationError, "make the topic", plan, {"topic": "not.there"})
     quickly(ConfigurationError, "no partition 2, it has 2", plan, {"topic": name, "partition": 2})
@@ -356,7 +356,7 @@ def test_mistakes_are_told_before_anything_is_sent(connect, broker, topic, clien
     assert sum(map(len, read(client, name, "read_uncommitted").values())) == 0
 
 
-def test_missing_rights_are_told_one_after_another(connect, broker, topic, client, allow):
+def test_missing_rights_are_reported_one_after_another(connect, broker, topic, client, allow):
     name = topic(2)
     target = {"topic": name, "ledger": f"{name}.led"}
     connect(**login(broker))

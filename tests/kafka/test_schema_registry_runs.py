@@ -67,7 +67,7 @@ def convert_alone(spec: Migration, file: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_the_registry_told_is_enough_when_it_is_gone(
+def test_what_the_registry_sent_is_enough_when_it_is_gone(
     spark: Any,
     broker: Broker,
     client: dict[str, str],

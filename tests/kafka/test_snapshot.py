@@ -275,7 +275,7 @@ def test_the_password_is_nowhere(
     assert "MapInArrow" in plans[0]
 
 
-def test_a_consumer_group_is_told_and_not_asked(
+def test_a_consumer_group_is_updated_and_not_asked(
     spark: Any, reading: Any, client: dict[str, str], topic: Callable[..., str]
 ) -> None:
     name = topic(2)

@@ -173,7 +173,7 @@ class TestRowsThatLackColumns:
         with pytest.raises(Refusal, match="'v' was not sent"):
             written(changed("update", None, {"f0": "2"}), shape="record")
 
-    def test_the_key_of_a_deleted_row_is_told_from_a_row_of_nulls(self):
+    def test_the_key_of_a_deleted_row_is_distinguished_from_a_row_of_nulls(self):
         change = changed("delete", {"f0": "1"})
         (record,) = written(change, shape="record")
         assert record["Data"][-2:] == ["1", None]
@@ -288,7 +288,7 @@ class TestWriting:
         (record,) = written(change, schemas=schemas)
         assert record["v"] == "x"
 
-    def test_names_that_could_not_be_told_apart(self):
+    def test_names_that_could_not_be_distinguished(self):
         change = changed("insert", None, {"f0": "1", "f1": "x"})
         place = intern_schema("sh.op", None, "t", change.schema.columns, ("id",))
         change.schema = place

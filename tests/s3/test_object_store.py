@@ -288,7 +288,7 @@ def test_half_an_answer_is_asked_for_again(through_proxy, bucket):
     ("kind", "sentence"),
     [("busy", r"keeps failing \(SlowDown\)"), ("cut", r"cannot be reached \(it closes the conn")],
 )
-def test_what_does_not_pass_is_told(through_proxy, bucket, monkeypatch, kind, sentence):
+def test_what_does_not_pass_is_reported(through_proxy, bucket, monkeypatch, kind, sentence):
     monkeypatch.setattr("time.sleep", lambda _: None)
     store = open_store(f"s3://{bucket}/f")
     through_proxy.spoil(Fault(".", kind, times=0))

@@ -45,7 +45,7 @@ def as_sent(server: SchemaRegistry) -> set[tuple[str, str]]:
     return {(str(number), entry["schema"]) for number, entry in server.schemas.items()}
 
 
-def test_the_lake_knows_what_the_registry_told(spark, migration, tmp_path: Path) -> None:
+def test_the_lake_knows_what_the_registry_sent(spark, migration, tmp_path: Path) -> None:
     with schema_registry() as server:
         settings = {"registry": server.url}
         spec = migration(envelope="ibmcdc-avro", layout="parquet", settings=settings)

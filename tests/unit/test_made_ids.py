@@ -52,9 +52,9 @@ def table(folder: Path, source: str, *places: tuple[str, int]) -> Path:
     return file
 
 
-def counted(file: Path, source: str, target: str, processes: int = 1, **lines_of: object):
+def counted(file: Path, source: str, target: str, processes: int = 1, **settings: object):
     envelope, output = SOURCES[source].envelope, str(file.parent / "out.jsonl")
-    reads, writes = dict(SOURCES[source].settings), lines_of
+    reads, writes = dict(SOURCES[source].settings), settings
     job = ConvertJob(envelope, target, str(file), output, reads, writes, RULES)
     account, _ = convert_file(job, None, processes)
     assert not account.refused

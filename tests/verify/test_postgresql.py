@@ -418,7 +418,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-def test_what_is_wrong_with_the_connection_is_told(spark, migration, feed, connect, postgres):
+def test_what_is_wrong_with_the_connection_is_reported(spark, migration, feed, connect, postgres):
     feed.insert(1)
     spec = migration("debezium-json", **KEY)
     lake = run(spark, spec, feed)

@@ -66,7 +66,7 @@ def test_the_next_merge_finds_another_type(
     assert typed(lake) == (type_, rest + values)
 
 
-def test_the_next_merge_is_told_another_type(lake: Lake, migration) -> None:
+def test_the_next_merge_has_another_type(lake: Lake, migration) -> None:
     dropped(lake, migration(), schema_of("int32"), "1")
     spec = migration(tables={"shop.t": {"columns": {"amount": "string"}}})
     step(

@@ -111,7 +111,7 @@ def test_source_time_may_be_set_later(lake: Lake, migration) -> None:
     assert images(lake) == [{"id": "1", "n": "3"}]
 
 
-def test_the_changes_of_a_row_are_told_as_they_were_merged(
+def test_the_changes_of_a_row_are_reported_as_they_were_merged(
     lake: Lake, migration, monkeypatch, tmp_path: Path, capsys
 ) -> None:
     spec = migration(order=BY_TIME)

@@ -429,7 +429,7 @@ def test_two_rows_that_swap_their_keys_in_one_transaction(lake: Lake, migration,
     assert images(lake) == [{"id": "1", "n": "2"}, {"id": "2", "n": "1"}]
 
 
-def test_a_source_that_begins_anew_is_told(lake: Lake, migration) -> None:
+def test_a_source_that_begins_anew_is_reported(lake: Lake, migration) -> None:
     """As a binlog does when another server takes over."""
 
     def at(second: int, *values, **more):

@@ -53,7 +53,7 @@ def record(name: str, namespace: str = "value.S") -> str:
     return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
 
 
-def test_many_at_once_are_read_alike():
+def test_many_at_once_are_read_the_same_way():
     envelope = registry.get("ibmcdc-avro")
     assert envelope.decoder is not None
     assert envelope.bulk_reader is not None
@@ -92,7 +92,7 @@ def test_many_at_once_are_read_alike():
     ("zone", "text"),
     [(None, "2020-03-01T05:00:00.5"), ("Asia/Shanghai", "2020-02-29T21:00:00.5Z")],
 )
-def test_a_wall_clock_of_ibm_cdc_is_an_instant_of_the_zone_that_is_told(zone, text):
+def test_a_wall_clock_of_ibm_cdc_is_an_instant_of_the_zone_that_is_set(zone, text):
     envelope = registry.get("ibmcdc-avro")
     assert envelope.decoder is not None
     schemas = {"avro": {"1": {"schema": json.loads(record("T"))}}}

@@ -16,8 +16,8 @@ from waybill.spec.migration import Table, table_rules
 
 
 def record(name, **fields):
-    outcome_of = [{"name": field, "type": type_} for field, type_ in fields.items()]
-    return {"type": "record", "name": name, "fields": outcome_of}
+    declared = [{"name": field, "type": type_} for field, type_ in fields.items()]
+    return {"type": "record", "name": name, "fields": declared}
 
 
 TEXT, NUMBER = ["string", "null"], ["int", "null"]
@@ -51,8 +51,8 @@ def framed(number, value):
 
 
 def audit(entry, row, old=(None, None), time="2021-10-25 12:31:35.145000"):
-    outcome_of = dict(zip(COLUMNS, (*row, *old), strict=True))
-    return framed(1, {"A_ENTTYP": entry, "A_TIMSTAMP": time, **outcome_of})
+    columns = dict(zip(COLUMNS, (*row, *old), strict=True))
+    return framed(1, {"A_ENTTYP": entry, "A_TIMSTAMP": time, **columns})
 
 
 def usual(entry, number):
@@ -94,8 +94,8 @@ def held(tmp_path):
 
     def hold(name, pairs, target):
         messages = [Message("topic", 0, n, 1, *pair) for n, pair in enumerate(pairs)]
-        outcome_of = registry.get(name).decode_settings(schemas=str(tmp_path))
-        return agree(Side(name), target, messages, table_rules({}), outcome_of, str(tmp_path))
+        settings = registry.get(name).decode_settings(schemas=str(tmp_path))
+        return agree(Side(name), target, messages, table_rules({}), settings, str(tmp_path))
 
     return hold
 
@@ -111,7 +111,7 @@ def test_audit_records(held, entry, target):
     assert entry in ("BOTH", "UP") or done >= 60
 
 
-def test_deletes_of_two_rows_after_one_of_a_row_told_twice(held):
+def test_deletes_of_two_rows_after_one_of_a_row_stated_twice(held):
     """The row stays the same, and the row before is another one in some."""
     row, key = (1, "x"), framed(2, {"ID": 1})
     olds = [(1, "y") if number % 15 == 7 else row for number in range(60)]
@@ -138,14 +138,14 @@ def test_events_whose_keys_are_single_values(held, tmp_path, schema, value):
     pairs = []
     for number in range(150):
         row = {"id": number, "n": "x"}
-        outcome_of = {"before": None, "after": row, "source": {**SOURCE, "pos": number}, "op": "c"}
+        event = {"before": None, "after": row, "source": {**SOURCE, "pos": number}, "op": "c"}
         key = framed(schema, value)
         if number % 15 == 7:
             key = {7: key + b"x", 22: key[:-1], 37: framed(4, {"id": number})}.get(number, key)
-        pairs.append((key, framed(3, outcome_of)))
+        pairs.append((key, framed(3, event)))
     held("debezium-avro", pairs, JSON)
-    outcome_of = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
-    decoder = registry.get("debezium-avro").decoder(outcome_of, table_rules({}))
+    settings = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
+    decoder = registry.get("debezium-avro").decoder(settings, table_rules({}))
     (change,) = decoder.decode(Message("topic", 0, 0, 1, *pairs[0]))
     assert (change.operation, change.schema.key, change.after.f0) == ("insert", None, "0")
     for number in (7, 22):

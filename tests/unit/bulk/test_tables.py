@@ -40,7 +40,7 @@ def test_names_are_found_whole(known, found):
     assert tables.find(texts, rows, SLOTS).tolist() == expected
 
 
-def test_what_is_forgotten_is_unknown_and_what_is_told_once_stays():
+def test_what_is_forgotten_is_unknown_and_what_has_a_number_keeps_it():
     tables = NamedTables(STRUCTURE)
     texts, rows = scanned([("a", "b"), ("ab", ""), ("b", "a")])
     tables.add({(b"a", b"b"): 1, (b"ab", b""): 2})

@@ -15,7 +15,7 @@ JOIN = {
 }
 
 
-def test_joined_tables_are_told_one_by_one():
+def test_joined_tables_are_reported_one_by_one():
     findings = []
     changes = []
     for schema in (table(), table("shop_2", "orders_7")):

@@ -46,7 +46,7 @@ def test_a_table_that_no_message_has(tmp_path, name, said):
     assert found.startswith(said)
 
 
-def test_a_table_that_may_come_later_is_told_as_not_proven(tmp_path):
+def test_a_table_that_may_come_later_is_reported_as_not_proven(tmp_path):
     found = proofs(tmp_path, {"shop.later": {"key": ["id"]}}, history(1100))
     (text,) = found["tables.shop.later"]
     assert text.startswith("note no message of the sample has it, so its key and its types are")
@@ -161,7 +161,7 @@ def test_an_expectation_that_cannot_be_checked(tmp_path, profile, expectation, s
     assert not caplog.records  # what is wrong is a finding, and no traceback in between
 
 
-def test_what_only_the_conversion_refuses_is_told_of_the_sample(tmp_path):
+def test_what_only_the_conversion_refuses_is_reported_of_the_sample(tmp_path):
     """A decoder takes it: the time is looked at when the row is."""
     clock = canal(1, data=[{"id": "1", "v": "2024-05-06 07:08:09"}], old=None)
     found = proofs(tmp_path, {ORDERS: {"columns": {"v": "time"}}}, [*history(3), clock], code=2)

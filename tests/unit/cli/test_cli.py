@@ -301,7 +301,7 @@ def test_wrong_use_ends_with_2(words):
     assert b"Traceback" not in done.stderr
 
 
-def test_a_setting_that_is_a_number_is_told_as_text(messages, tmp_path):
+def test_a_setting_that_is_a_number_is_reported_as_text(messages, tmp_path):
     done = waybill(
         *("convert", "--from", "canal", "--to", "databus-binary", messages),
         *(tmp_path / "events.parquet", "--set", "to.version=2"),
@@ -326,7 +326,7 @@ def test_a_traceback_comes_only_when_it_is_asked_for():
     assert b"Traceback" in done.stderr
 
 
-def test_all_problems_of_a_migration_are_told(tmp_path):
+def test_all_problems_of_a_migration_are_reported(tmp_path):
     file = tmp_path / "m.yaml"
     file.write_text("name: X\nsource: {files: {path: in}, envelope: canal}\npublsh: []\n")
     done = waybill("check", file)

@@ -41,7 +41,7 @@ def test_what_a_format_has_and_nobody_writes():
 
 
 @pytest.mark.parametrize("side", ["decode_settings", "encode_settings"])
-def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
+def test_what_is_shown_of_a_setting_is_one_line_and_its_default_can_be_set(side):
     for envelope in registry.all_envelopes():
         model = getattr(envelope, side)
         for setting in settings_of(model):
@@ -51,7 +51,7 @@ def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
     assert "\\n" not in waybill("formats", "databus-binary").stdout.decode()
 
 
-def test_a_limit_of_a_setting_is_told_of_its_format_and_of_the_target_that_has_it(tmp_path):
+def test_a_limit_of_a_setting_is_shown_for_its_format_and_for_the_target_that_has_it(tmp_path):
     limit = "with lobs: unchanged, a LOB column that is null in both rows"
     assert limit in waybill("formats", "oms-default").stdout.decode()
     (row,) = waybill("formats", "oms-default", "--json").stdout.splitlines()

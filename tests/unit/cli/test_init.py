@@ -158,7 +158,7 @@ def test_what_options_declare_stands_in_the_file(capsys):
 # Files that are there
 
 
-def test_no_file_is_replaced_unless_told_so(capsys):
+def test_no_file_is_replaced_unless_asked_to(capsys):
     Path("t.jsonl").write_bytes(lines(*map(canal, range(3))))
     Path("t.yaml").write_text("precious")
     with pytest.raises(ConfigurationError, match=r"t\.yaml is there already.*--force"):

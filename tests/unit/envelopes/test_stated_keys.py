@@ -164,7 +164,7 @@ def test_the_same_number_in_other_digits_is_the_same_key():
     assert read("oms-default", oms(1, "1.0\u0001n1"), rules=rules).outcome == "ok"
 
 
-def test_of_an_update_either_key_may_be_told():
+def test_of_an_update_either_key_may_be_stated():
     row = {"id": 1, "name": "n1"}
     for stated in ("1\u0001n1", "9\u0001n1"):
         value = oms(1, stated, prevStruct={**row, "id": 9}, recordType="UPDATE")
@@ -185,6 +185,6 @@ def test_types_with_several_notations_are_not_compared():
 
 
 @pytest.mark.parametrize("stated", [None, ""])
-def test_a_key_that_is_not_told_is_not_missed(stated):
+def test_a_key_that_is_not_stated_is_not_missed(stated):
     assert read("oms-default", oms(1, stated)).outcome == "ok"
     assert read("maxwell", maxwell(1, None)).outcome == "ok"

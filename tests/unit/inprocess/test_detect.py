@@ -306,7 +306,7 @@ def written(name: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", NEARLY)
-def test_messages_that_none_takes_are_told_to_be_of_the_nearest(put, name):
+def test_messages_that_none_takes_are_reported_to_be_of_the_nearest(put, name):
     member, value = NEARLY[name]
     content = lines(*({**message, member: value} for message in written(name)))
     _, verdict, shown = judged(put(content))
@@ -378,7 +378,7 @@ def test_rows_of_flink_that_name_no_table_are_known(name):
     assert (found.read, found.settings_found) == (len(values), settings)
 
 
-def test_a_table_that_was_told_is_not_told_again():
+def test_a_table_that_was_given_is_not_found_again():
     messages = [Message("t", 0, 0, None, None, value) for value in BARE["canal"][0]]
     verdict = detect(messages, TableRules(), {"table": "shop.orders", "values": "json"})
     assert named(verdict) == {"canal"}

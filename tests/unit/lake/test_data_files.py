@@ -142,7 +142,7 @@ def test_only_what_comes_again_and_again_gets_a_dictionary(tmp_path: Path) -> No
     assert dictionaries == {"id": False, "outcome": True, "text": False}
 
 
-def test_a_damaged_page_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_damaged_page_is_reported_and_not_read(tmp_path: Path) -> None:
     """One byte of a value, deep in a page: what was read would look as good as any other."""
     (file,) = written(writer(tmp_path), batch(*((i, "ok", f"text {i}") for i in range(500))))
     path = Path(str(file["path"]))

@@ -222,7 +222,7 @@ def test_rows_of_large_groups_are_those_of_small_ones(
     assert left == [{"offset": 31}]
 
 
-def test_a_damaged_list_of_files_is_told(table: Any, lake: LakeWithoutSpark) -> None:
+def test_a_damaged_list_of_files_is_reported(table: Any, lake: LakeWithoutSpark) -> None:
     manifests(table)[0].write_bytes(b"Obj\x01 and nothing more")
     with pytest.raises(LakeError, match=r"table lake\.shop_log\.changes .* cannot be read .*copy"):
         list(lake.scan("lake.shop_log.changes", ("offset",), {}))

@@ -319,7 +319,7 @@ def test_the_order_of_a_change_by_its_source_time():
     assert order_of(none, before, by_source_time=True) == f"1/{order_number(0)}{none[2:]}"
 
 
-def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
+def test_a_catalog_server_that_is_away_is_reported_at_once(tmp_path):
     file = tmp_path / "shop.yaml"
     uri = f"jdbc:postgresql://127.0.0.1:{free_port()}/lake"
     file.write_text(

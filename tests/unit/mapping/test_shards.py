@@ -48,7 +48,7 @@ def test_rows_tell_their_table_and_keys_do_too():
     assert apart.key_image() == apart.schema.Key("2")
 
 
-def test_a_masked_key_is_told_apart_too():
+def test_a_masked_key_is_distinguished_too():
     mapped = ChangeMapper(rules(masks={"id": Mask("hmac", "k")})).of(table())
     assert mapped is not None
     assert mapped.key(table().Key("1")).f1 == "shop_1.orders_1"

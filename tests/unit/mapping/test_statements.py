@@ -70,7 +70,7 @@ def test_a_table_that_is_not_mapped_keeps_its_statement():
     "text",
     ["INSERT INTO t VALUES (1, 'x')", "UPDATE t SET a = 1 WHERE id = 2", "DELETE FROM shop.t"],
 )
-def test_statements_about_rows_are_told_only_of_rows_that_stay(text):
+def test_statements_about_rows_are_reported_only_of_rows_that_stay(text):
     """They show values as the source has them, of all its rows."""
     mapped = statement(text, NAMES)
     assert mapped is not None

@@ -70,7 +70,7 @@ def test_columns_that_go_get_names_are_masked_and_come():
     assert by_name(schema, table.image(row, EVENT, now=False)) == known
 
 
-def test_null_and_untold_values_stay_so_behind_a_mask():
+def test_null_and_unstated_values_stay_so_behind_a_mask():
     table = mapped(masks={"*": Mask("sha256")})
     null = table.image(image(PEOPLE, id="1", email=None), EVENT)
     assert by_name(table.schema, null) == {"id": hashlib.sha256(b"1").hexdigest(), "email": None}

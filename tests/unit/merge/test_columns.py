@@ -254,6 +254,6 @@ def test_a_finer_time_is_refused_with_the_declaration_that_keeps_it(type_, text,
 
 
 @pytest.mark.parametrize("text", ["2024-02-30T07:08:09.123456789", "x.123456789", "infinity"])
-def test_what_is_no_time_is_told_no_declaration(text):
+def test_what_is_no_time_gets_no_declaration(text):
     said = misfit({"c": text}, [Column("c", "c", "timestamp_ntz")])
     assert said == f"column c is timestamp_ntz in the lake and cannot hold {text!r}"

@@ -97,7 +97,7 @@ def test_a_reload_says_which_rows_it_took_away():
     ]
 
 
-def test_a_truncate_that_took_no_row_of_the_key_away_is_not_told():
+def test_a_truncate_that_took_no_row_of_the_key_away_is_not_reported():
     first, second = truncate(3), truncate(6)
     merged = MERGED._replace(truncated=second.order)
     changes = [change(1, "insert", {"id": "1"}), change(2, "delete"), change(4, "insert", {})]

@@ -341,7 +341,7 @@ def test_half_of_a_surrogate_pair_in_a_name():
     assert read.source.place == "topic \\ud83d"
 
 
-def test_a_decision_is_told(spec, lake):
+def test_a_decision_is_reported(spec, lake):
     lake.snapshot("b-1", 5)
     lake.convert("b-1")
     branch = lake.merge("b-1")

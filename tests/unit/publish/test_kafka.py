@@ -197,7 +197,7 @@ def test_equal_checksums_are_equal_messages(one, other, size):
         ([(b"a", b"b", [("x", b"y")])], [(b"a", b"b", [("xy", b"")])]),
     ],
 )
-def test_messages_that_look_alike_have_different_checksums(one, other):
+def test_messages_that_look_the_same_have_different_checksums(one, other):
     assert summed(one).sha256 != summed(other).sha256
 
 

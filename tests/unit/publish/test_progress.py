@@ -54,7 +54,7 @@ def lines_of(monkeypatch, looks, before: int = 0) -> list[str]:
     return said
 
 
-def test_what_is_new_is_told_once(monkeypatch):
+def test_what_is_new_is_reported_once(monkeypatch):
     first = {("b1", 0): entry(250), ("b0", 0): entry(9)}
     second = {**first, ("b1", 1): entry(350), ("b2", 0): entry(20)}
     assert lines_of(monkeypatch, [{}, first, first, second]) == [
@@ -64,7 +64,7 @@ def test_what_is_new_is_told_once(monkeypatch):
     assert lines_of(monkeypatch, [first], before=250) == []
 
 
-def test_trouble_is_told_and_looking_goes_on(monkeypatch):
+def test_trouble_is_reported_and_looking_goes_on(monkeypatch):
     looks = [UnreachableError("no broker answers"), {("b1", 0): entry(250)}]
     assert lines_of(monkeypatch, looks) == [
         "publish: out: how much was sent is not known: no broker answers",

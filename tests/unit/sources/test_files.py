@@ -164,7 +164,7 @@ def test_a_glob_and_a_file_take_any_suffix(tmp_path: Path) -> None:
     assert places(rows) == [("in", 0, 0, b"odd")]
 
 
-def test_links_are_followed_and_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_links_are_followed_and_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     folder, far = tmp_path / "in", tmp_path / "far"
     (folder / "sub").mkdir(parents=True)
     (far / "deep").mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_a_name_may_hold_what_means_something_in_urls(tmp_path: Path) -> None:
     assert [row["value"] for row in read(source(f"file://{tmp_path}/a::b.jsonl"))[0]] == [b"1"]
 
 
-def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch) -> None:
+def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "sub").mkdir()
     list_folder = os.scandir
 

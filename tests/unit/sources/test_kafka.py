@@ -219,7 +219,7 @@ def history_of(batches, afresh=False):
         [("one", 10), *(("", 10 + n) for n in range(100))],  # among them cursors that name all
     ],
 )
-def test_a_topic_made_again_is_noticed_whatever_brokers_told_before(batches):
+def test_a_topic_made_again_is_noticed_whatever_brokers_said_before(batches):
     known = read_positions(history_of(batches))
     assert known.ids == {"shop": "one"}
     with pytest.raises(SourceError, match="the topic shop was deleted and made again"):
@@ -231,7 +231,7 @@ def test_an_empty_id_in_a_newer_cursor_hides_none():
     assert read_positions([cursor, *history_of([("one", 10)])]).ids == {"shop": "one"}
 
 
-def test_a_full_run_takes_the_id_as_it_is_told():
+def test_a_full_run_takes_the_id_as_it_is_reported():
     assert read_positions(history_of([("one", 10), ("", 5)], afresh=True)).ids == {"shop": ""}
 
 

@@ -60,7 +60,7 @@ def test_a_batch_like_those_before_meets_every_rule():
         ([topic(100)], [table(1010)], 7200.0, "age_times"),
     ],
 )
-def test_what_differs_is_told(changes, tables, age, column):
+def test_what_differs_is_reported(changes, tables, age, column):
     assert unmet(changes, tables, {"shop.orders": age}, past(10)).keys() == {column}
     few = unmet(changes, tables, {"shop.orders": age}, past(3))
     assert few.keys() == ({column} if column == "rows_fell" else set())

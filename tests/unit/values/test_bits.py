@@ -48,7 +48,7 @@ def test_a_bit_string_is_as_wide_as_its_column(style, raw, text):
 
 
 @pytest.mark.parametrize("source", ["ogg", "dms-s3"])
-def test_bit_strings_are_read_alike_one_by_one_and_at_once(source):
+def test_bit_strings_are_read_the_same_way_one_by_one_and_at_once(source):
     bits = [["AAEC", "AQI=", "Cv8="], ["0x000102", "0x01", "0x0AFF"]][source == "dms-s3"]
     lines = [
         (

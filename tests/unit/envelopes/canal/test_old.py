@@ -49,7 +49,7 @@ def _lines(envelope: str, data: dict[str, Any], old: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("envelope", BOTH)
-def test_a_changed_column_whose_new_value_is_not_told_is_refused(envelope):
+def test_a_changed_column_whose_new_value_is_not_stated_is_refused(envelope):
     lines = _lines(envelope, {}, [{"b": "x"}])
     outcome = one_by_one(Outcome(envelope, "oms-default", TableRules({})), lines)
     assert [place for place, *_ in outcome["refused"]] == list(range(100, 200))

@@ -290,7 +290,7 @@ class TestHostileBytes:
             (layout.v2(1, layout.part(ANN, ID))[:20], "has a wrong checksum of its header"),
         ],
     )
-    def test_what_is_not_read_behind_a_broken_event_is_told(self, folder, broken, sentence):
+    def test_what_is_not_read_behind_a_broken_event_is_reported(self, folder, broken, sentence):
         """Nobody can say where the next event begins: what is left out is counted in bytes."""
         good = layout.v1(1, ANN, schema=ID)
         stream = good + broken + good * 2

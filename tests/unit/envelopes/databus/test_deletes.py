@@ -133,7 +133,7 @@ def test_a_key_whose_schema_is_not_known_does_not():
     assert refusal.value.kind == "key"
 
 
-def test_many_at_once_are_read_alike():
+def test_many_at_once_are_read_the_same_way():
     row = varint(1) + varint(7) + varint(1) + varint(1) + b"x"
     full = b64encode(row).decode()
     lines = [line(key=n, sequence=n, value="" if n % 5 == 0 else full) for n in range(60)]

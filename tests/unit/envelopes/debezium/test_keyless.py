@@ -80,7 +80,7 @@ def test_of_a_table_with_a_key_the_key_alone_is_trusted():
 
 @pytest.mark.parametrize("schema", [False, True])
 @pytest.mark.parametrize("declared", [False, True])
-def test_many_at_once_are_read_alike(schema, declared):
+def test_many_at_once_are_read_the_same_way(schema, declared):
     lines = [
         event(
             "cud"[n % 3],

@@ -44,7 +44,7 @@ def images_of(decoder, one):
 
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("decimals", ["string", "precise"])
-def test_what_a_declared_column_holds_is_told_by_its_message_alone(type_, decimals):
+def test_what_a_declared_column_holds_is_decided_by_its_message_alone(type_, decimals):
     table = Table.model_validate({"key": ["id"], "columns": {"id": "int", "v": type_}})
     rules = table_rules({"shop.t": table})
     settings = ENVELOPE.decode_settings(decimals=decimals)
@@ -160,7 +160,7 @@ def test_a_placeholder_is_one_whatever_stood_in_its_column(type_):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_bytes_that_were_not_sent_are_read_again_by_who_was_told_nothing(first):
+def test_bytes_that_were_not_sent_are_read_again_by_who_knows_nothing(first):
     """In whatever order; the types are MySQL's, and so is the connector that is written."""
     columns = (Column("id", parse_type("int32"), "int"), Column("v", parse_type("bytes"), "blob"))
     schema = intern_schema("shop", None, "t", columns, ("id",), "mysql")

@@ -165,7 +165,7 @@ def test_a_message_of_another_envelope_is_named(name):
         read(reader(), OTHERS[name])
 
 
-def test_a_flattened_record_is_told_so():
+def test_a_flattened_record_is_named_as_such():
     with pytest.raises(Refusal, match="ExtractNewRecordState"):
         read(reader(), {"id": 1, "type": "x", "__deleted": "false"})
 

@@ -308,8 +308,8 @@ def optional(*kinds):
 
 
 def record(name, **fields):
-    outcome_of = [{"name": field, "type": type_} for field, type_ in fields.items()]
-    return {"type": "record", "name": name, "fields": outcome_of}
+    declared = [{"name": field, "type": type_} for field, type_ in fields.items()]
+    return {"type": "record", "name": name, "fields": declared}
 
 
 AVRO_SOURCE = {name: optional("string") for name in ("connector", "db", "table", "file")}

@@ -76,12 +76,12 @@ def lines_of(strange: str) -> list[bytes]:
 
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("strange", STRANGE)
-def test_strange_records_are_read_alike_one_by_one_and_at_once(strange, rules):
+def test_strange_records_are_read_the_same_way_one_by_one_and_at_once(strange, rules):
     assert agree("dms", "dms", lines_of(strange), RULES[rules]) > 100
 
 
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_rows_of_files_with_a_sign_in_their_order_are_read_alike(sign):
+def test_rows_of_files_with_a_sign_in_their_order_are_read_the_same_way(sign):
     rows: list[dict[str, Any]] = [{"Op": "I", "seq": f"{i:035}", "id": i} for i in range(100)]
     rows += [{"Op": "I", "seq": f"{sign}{i}", "id": i} for i in range(100)]
     lines = [json.dumps(row, separators=(",", ":")).encode() for row in rows]

@@ -172,7 +172,7 @@ def test_what_is_read_as_null_is_not_written_as_untouched(target):
     assert envelope.encode_settings().for_source(canal, canal.decode_settings()).lobs == "null"
 
 
-def test_losses_that_follow_from_what_is_read_are_told_before():
+def test_losses_that_follow_from_what_is_read_are_reported_before():
     oms, target = registry.get("oms-extended"), registry.get("oms-default")
     named = "with lobs: unchanged, a LOB column"
     assert oms.losses_to(target, {})["before_image"].startswith(named)
