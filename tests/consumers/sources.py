@@ -217,7 +217,7 @@ Published = list[tuple[bytes | None, bytes | None]]
 
 @dataclass(frozen=True)
 class Reader:
-    """What is read, and what reading it has to be told."""
+    """What is read, and the settings for reading it."""
 
     envelope: str
     rules: TableRules = field(default_factory=TableRules)

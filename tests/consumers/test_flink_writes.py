@@ -45,7 +45,7 @@ DECLARED = {
     "TIMESTAMP_LTZ(6)": "timestamptz",
     "BYTES": "bytes",
 }
-"""How a migration declares Flink's types; those of decimals are called alike."""
+"""How a migration declares Flink's types; those of decimals have the same names."""
 
 NOTATIONS = {
     "orders": {},

@@ -30,7 +30,7 @@ _DATABUS = {
 
 
 class Stream(NamedTuple):
-    """Messages of one topic, and what their reader is told."""
+    """Messages of one topic, and the settings of their reader."""
 
     messages: list[Message]
     rules: TableRules

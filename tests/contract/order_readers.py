@@ -227,7 +227,7 @@ READERS: dict[str, tuple[Reader, Row]] = {
     "tidb-canal": (in_json(tidb_canal), {}),
     "dms-s3": (in_json(dms_s3), S3),
 }
-"""For each target with ids its consumer, and what writing is told."""
+"""For each target with ids its consumer, and the settings for writing."""
 
 ARRIVAL: dict[str, tuple[Reader, Row]] = {
     **READERS,

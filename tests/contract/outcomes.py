@@ -23,7 +23,7 @@ OUTCOMES = {"ok", "refused", "skipped"}
 
 @lru_cache
 def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
-    """The messages of the golden cases, with what their readers are told."""
+    """The messages of the golden cases, with the settings of their readers."""
     found = []
     for path in sorted(Path(golden.HERE, name).glob("*.json")):
         case = msgspec.json.decode(path.read_bytes(), type=golden.Case)
@@ -39,7 +39,7 @@ def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
 
 
 def good_streams(name: str) -> list[tuple[list[Message], TableRules, Any]]:
-    """The messages of the golden cases that are read alike, with what their reader is told."""
+    """The messages of the golden cases that are read the same way, with those settings."""
     found: dict[str, tuple[list[Message], TableRules, Any]] = {}
     for message, rules, settings in good_messages(name):
         same = repr((rules.exact, rules.patterns, settings))

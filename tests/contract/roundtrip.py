@@ -57,7 +57,7 @@ class Trip:
     """Why what was written is not read again."""
     read: list[Change] = field(default_factory=list)
     bare: list[Change] = field(default_factory=list)
-    """Read by someone who was told nothing about the table, where that was asked for."""
+    """Read by someone without declarations of the table, where that was asked for."""
 
 
 def write_settings(envelope: Envelope, **settings: Any) -> Any:
@@ -65,7 +65,7 @@ def write_settings(envelope: Envelope, **settings: Any) -> Any:
 
 
 def read_settings(envelope: Envelope, written: Any) -> Any:
-    """Reading is told what writing was told, where both name it the same."""
+    """Reading has the settings of writing, where both name it the same."""
     settings: dict[str, Any] = {}
     for name in envelope.decode_settings.model_fields:
         value = getattr(written, name, None)
@@ -206,7 +206,7 @@ def differences(trip: Trip) -> set[str]:
 def _same_order(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The sequence, and the one number that a target makes of it, left out of some messages or not.
 
-    No source was told, so each part has the digits of one of which nothing is known.
+    No source is stated, so each part has the digits of one of which nothing is known.
     """
     wide = SequenceLayout((), (WIDE,) * (len(sequence) - 1))
     try:
@@ -292,7 +292,7 @@ def _operation_differences(change: Change, found: Change) -> set[str]:
             return {"full_rows"}
         return set()
     if change.operation == "upsert":
-        # There is no envelope in which an upsert could be told from an insert or update.
+        # There is no envelope in which an upsert could be distinguished from an insert or update.
         assert found.operation in ("upsert", "insert", "update")
         return set()
     if found.operation == "upsert" and change.operation in ("insert", "update"):
@@ -302,7 +302,7 @@ def _operation_differences(change: Change, found: Change) -> set[str]:
 
 
 def _schema_differences(trip: Trip) -> set[str]:
-    """Types and key as one finds them who was told nothing."""
+    """Types and key as one finds them without declarations."""
     schema = trip.change.schema
     if not trip.bare:
         return {"types"}

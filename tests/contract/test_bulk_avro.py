@@ -97,7 +97,7 @@ def table_of(dice: random.Random, name: str) -> TableSchema:
 
 
 def changes_of(dice: random.Random, size: int) -> list[Change]:
-    """Changes of one table or two, most of them alike."""
+    """Changes of one table or two, most of them of one shape."""
     tables = [table_of(dice, name) for name in ("orders", "items")[: dice.choice([1, 1, 2])]]
     hard = dice.random() < 0.3
     sequenced, timed = dice.random() < 0.5, dice.random() < 0.8

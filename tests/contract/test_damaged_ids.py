@@ -116,7 +116,7 @@ class Batch:
 
 
 def settings_of(target: str) -> dict[str, Any]:
-    """What its writing is told, so that its messages have ids if they can."""
+    """The settings of its writing, so that its messages have ids if they can."""
     return (READERS.get(target) or ARRIVAL[target])[1]
 
 

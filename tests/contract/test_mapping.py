@@ -172,7 +172,7 @@ def test_the_gate_reads_mapped_messages_as_their_changes(name, target):
     assert {m["outcome"] for m in messages} == {"ok"}
     assert {m["table"].rpartition(".")[2] for m in messages} == {"t_copy"}
     assert batch.wrong(messages) == {}
-    # As the rows were: each is told.
+    # As the rows were: each is reported.
     plain = batch.mapped(Rules())
     assert len(batch.wrong(plain)) == 2 * FEW
 

@@ -119,7 +119,7 @@ def test_numbers_stay_exact(source, target):
 
 @lru_cache
 def good_changes(source: str) -> list[tuple[Any, list[Any]]]:
-    """What the golden messages of an envelope say, with what reading them was told."""
+    """What the golden messages of an envelope say, with the settings for reading them."""
     streams = []
     for messages, rules, settings in good_streams(source):
         decoder = registry.get(source).decoder(settings, rules)  # type: ignore[misc]

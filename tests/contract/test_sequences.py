@@ -167,7 +167,7 @@ def test_rows_of_snapshots_keep_their_order(envelope, data):
             return
     full = [trip for trip in trips if trip.change.full_row]
     if any("sequence_id" in trip.losses for trip in full):
-        # Only their places told which one of several full rows is the newest.
+        # Only their places showed which one of several full rows is the newest.
         trips = [trip for trip in trips if trip not in full[1:]]
     there = [change for trip in trips for change in trip.read]
     assert tables(there) == tables([trip.change for trip in trips])

@@ -94,7 +94,7 @@ def test_a_history_comes_back_under_any_settings(envelope, data):
 
 @pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
 def test_losses_are_reported_before_with_the_settings(envelope):
-    """A limit is told to those who set it, and to no others."""
+    """A limit is shown to those who set it, and to no others."""
     everything = structs.replace(envelope, carries=frozenset(PROBES), partly={})
     fields = envelope.encode_settings.model_fields
     defaults = {limit.setting: fields[limit.setting].default for limit in envelope.limits}

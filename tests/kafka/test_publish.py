@@ -27,7 +27,7 @@ from waybill.spec.endpoints import KafkaTarget
 pytestmark = pytest.mark.kafka
 
 SOON = 10.0
-"""Seconds within which a mistake is told."""
+"""Seconds within which a mistake is reported."""
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.kafka
 def rows(
     client: dict[str, str], *ranges: Range, **settings: Any
 ) -> tuple[list[dict[str, Any]], dict[Range, Read]]:
-    """Every row of the ranges, read together, and what was told of each."""
+    """Every row of the ranges, read together, and what was reported of each."""
     reads: dict[Range, Read] = {}
     found: list[dict[str, Any]] = []
     for batch in read_ranges(

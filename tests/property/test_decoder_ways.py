@@ -48,7 +48,7 @@ VALUES = {
 }
 ENVELOPES = ["canal", "oms-default", "oms-extended"]
 SETTINGS = {"canal": {}, "oms-default": {"lobs": "null"}, "oms-extended": {"lobs": "null"}}
-"""What writing means by null in both images of an update, is told to reading."""
+"""What writing means by null in both images of an update, is a setting of reading."""
 
 
 @st.composite

@@ -356,7 +356,7 @@ LOBS = intern_schema(
 @quick
 @given(data=st.data())
 def test_lobs_that_were_not_touched_stay_so(method, data):
-    """Null in both images, and nothing else, is told from a value and read as no value."""
+    """Null in both images, and nothing else, is distinguished from a value and read as no value."""
     envelope = registry.get(method)
     touched = data.draw(st.lists(st.sampled_from(["doc", "data"]), unique=True))
     images = []

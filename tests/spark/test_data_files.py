@@ -106,7 +106,7 @@ def test_rows_and_stamp_are_one_snapshot(lake: Lake, table: str) -> None:
     stamped = branch.commit({"upto": 11}, {"rows_in": 11}, "b1", "snapshot")
     snapshot = lake.metadata(table).snapshots[stamped]
     assert (snapshot.parent, snapshot.summary["added-records"]) == (begun, "11")
-    # What is committed already is no longer told apart.
+    # What is committed already is no longer distinguished.
     assert branch.few_written(WANTED) is None
     branch.fast_forward()
     (commit,) = lake.commits(table)

@@ -1,4 +1,4 @@
-"""Schemas that a registry told stay in the lake, for the day when the registry is gone."""
+"""Schemas that a registry sent stay in the lake, for the day when the registry is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk begins where loading it pays, and pauses where few messages are alike."""
+"""Bulk begins where loading it pays, and pauses where few messages have the same shape."""
 
 from __future__ import annotations
 

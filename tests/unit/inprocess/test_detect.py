@@ -21,7 +21,7 @@ from waybill.records import ROW_OPERATIONS, Message
 from waybill.tables import TableRules
 
 TWINS = {"ibmcdc-avro": {"debezium-avro"}, "debezium-avro": {"ibmcdc-avro"}}
-"""Envelopes of which one cannot be told from the other before their schemas are known."""
+"""Envelopes of which one looks like the other before their schemas are known."""
 
 
 @lru_cache
@@ -64,14 +64,14 @@ def named(verdict) -> set[str]:
 
 @pytest.mark.parametrize(("name", "path"), CASES, ids=lambda v: getattr(v, "stem", v))
 def test_every_golden_case_is_named(name, path):
-    """Nothing is told; what needs schemas is named with them."""
+    """Nothing is declared; what needs schemas is named with them."""
     verdict = detect(messages_of(path), golden.rules_of(case_of(path).tables))
     assert name in named(verdict), (verdict.named, verdict.trials[0])
     assert named(verdict) <= {name} | twins_of(name, path)
 
 
 def twins_of(name: str, path: Path) -> set[str]:
-    """Envelopes that the messages cannot be told from: those of the family, without any row."""
+    """Envelopes that the messages may also be of: those of the family, without any row."""
     family = name.partition("-")[0]
     rows = ROW_OPERATIONS & {change.get("operation") for change in case_of(path).changes}
     others = () if rows else (n for n in registry.names() if n.startswith(family))

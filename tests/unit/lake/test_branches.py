@@ -1,4 +1,4 @@
-"""What main shows and what stages go on from, told from lines of snapshots."""
+"""What main shows and what stages go on from, read from lines of snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told while a task sends: how many of how many, when there is something new."""
+"""What is reported while a task sends: how many of how many, when there is something new."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entry(messages: int) -> Entry:
 
 
 def lines_of(monkeypatch, looks, before: int = 0) -> list[str]:
-    """What is told when the ledger is found as `looks` say, one after another."""
+    """What is reported when the ledger is found as `looks` say, one after another."""
     said: list[str] = []
     rest = iter(looks)
     seen = []

@@ -303,7 +303,7 @@ def test_the_size_of_pieces():
     assert piece_size(100, 2, 250_000) == 50_000
     assert piece_size(400_000, 2, 250_000) == 200_000
     assert piece_size(10**9, 2, 250_000) == 250_000
-    # Long messages: earlier batches told how long.
+    # Long messages: earlier batches showed how long.
     assert piece_size(10**9, 2, 250_000, 1 << 20) == BYTES_PER_TASK >> 20
     assert piece_size(10**9, 2, 250_000, 1 << 40) == 1
     assert piece_size(0, 2, 250_000) == 50_000

@@ -82,7 +82,7 @@ def test_a_null_of_a_declared_time_has_the_schema_of_its_values(type_, temporal)
     assert changes[1].after.f1 is not None
 
 
-# Objects, which are told by their names alone
+# Objects, which are known by their names alone
 
 OBJECTS = [
     '{"a":1}',
