@@ -160,7 +160,7 @@ def text_of(dice: random.Random, column: Any, hard: bool) -> str:
 def stream(
     source: str, dice: random.Random, size: int, settings: Any = None
 ) -> tuple[list[bytes], TableRules]:
-    """Lines of one table as the envelope writes them, most of them of one shape, and its declaration."""
+    """Lines of one table as the envelope writes them, most of one shape, and its declaration."""
     dialect = dice.choice(["mysql", "mysql", "postgresql", ""])
     names = ["id", *dice.sample(["name", "amount", "at", "列", "a b", "op", "f0", "x:y"], 4)]
     kinds = ["bigint" if dialect else "int64", *(dice.choice(KINDS[dialect]) for _ in names[1:])]

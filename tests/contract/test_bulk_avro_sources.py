@@ -185,7 +185,7 @@ def audit_value(dice: random.Random, name: str, node: Node, number: int) -> Any:
 @properties(6)
 @given(seed=st.integers(0, 2**32))
 def test_audit_topics(target, seed):
-    """Audit columns of other names and types, images that are stated in part, and declared types."""
+    """Audit columns of other names and types, partial images, and declared types."""
     dice = random.Random(seed)
     schema = audit_of(dice)
     text = msgspec.json.encode(schema).decode()

@@ -2,7 +2,7 @@
 
 `WAYBILL_KILLS` is how many running stages are killed, each at a random moment and by a SIGKILL of
 Python, Java and Spark's workers. `WAYBILL_KILLS_SEED` draws the same moments again; what was drawn
-is printed. A moment is counted in calls of Java and so hits the same place on a machine of any speed,
+is printed. A moment counts calls of Java, so it hits the same place on a machine of any speed,
 but one within a call only nearly: `WAYBILL_KILLS_AGAIN` names a file of printed lines to take
 instead of drawing.
 """
