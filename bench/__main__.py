@@ -54,13 +54,13 @@ def in_its_own_process(
         title: names it in that line.
         module: the module.
         name: which of its measures.
-        argument: what the measure is told.
+        argument: that of the measure.
         alone: it has one measure only, and takes no name.
     """
     path = os.pathsep.join(map(str, (ROOT, ROOT / "spark_jobs", ROOT / "plugins")))
-    told = argument if isinstance(argument, str) else json.dumps(argument)
+    argument_text = argument if isinstance(argument, str) else json.dumps(argument)
     run = subprocess.run(
-        [sys.executable, "-m", f"bench.{module}", *([] if alone else [name]), told],
+        [sys.executable, "-m", f"bench.{module}", *([] if alone else [name]), argument_text],
         check=False,
         capture_output=True,
         text=True,
@@ -204,8 +204,10 @@ def json_pairs_in_spark(folder: Path, envelopes: list[str], every: list[str], na
         table.add_column(target, justify="right", overflow="fold")
     for source in (envelope for envelope in envelopes if envelope in texts):
         given = {"source": source, "targets": texts, "folder": str(folder), "name": name}
-        told = json.dumps(given)
-        figures: Any = in_its_own_process(f"{source} to JSON", "json_pairs", "", told, alone=True)
+        arguments_text = json.dumps(given)
+        figures: Any = in_its_own_process(
+            f"{source} to JSON", "json_pairs", "", arguments_text, alone=True
+        )
         if figures is None:
             continue
         times = [figures[target] for target in texts]
@@ -315,8 +317,8 @@ def pages() -> None:
     """The pages in Airflow, with lakes on a disk and in object storage."""
     from bench.pages import STORES, table_of
 
-    told = ({"store": store} for store in STORES)
-    found: Any = (in_its_own_process("pages", "pages", "", one, alone=True) for one in told)
+    arguments = ({"store": store} for store in STORES)
+    found: Any = (in_its_own_process("pages", "pages", "", one, alone=True) for one in arguments)
     console.print(table_of(list(filter(None, found))))
 
 
@@ -429,8 +431,8 @@ def very_many_columns(envelopes: list[str]) -> None:
         for name in ("envelope", "columns", "bytes", "orjson", "read", "MiB", "written", "MiB "):
             table.add_column(name, justify="left" if name == "envelope" else "right")
         for envelope in envelopes:
-            told = {"envelope": envelope}
-            figures = in_its_own_process(f"{envelope} {case}", "wide", case, told)
+            arguments = {"envelope": envelope}
+            figures = in_its_own_process(f"{envelope} {case}", "wide", case, arguments)
             if figures is not None:
                 base, cells = figures["base"], []
                 for way in ("read", "write"):

@@ -302,6 +302,6 @@ def _avro_schemas(folder: Path, envelope: str) -> dict[bytes, Any]:
     for path in (folder / envelope / "schemas").glob("*.json"):
         for number, entry in json.loads(path.read_bytes())["avro"].items():
             schema = entry["schema"]
-            told = json.loads(schema) if isinstance(schema, str) else schema
-            found[int(number).to_bytes(4, "big")] = parse_schema(told)
+            document = json.loads(schema) if isinstance(schema, str) else schema
+            found[int(number).to_bytes(4, "big")] = parse_schema(document)
     return found

@@ -11,8 +11,8 @@ def cpu_seconds() -> float:
     used = 0.0
     for process in [me, *me.children(recursive=True)]:
         try:
-            told = process.cpu_times()
+            times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
-        used += told.user + told.system + told.children_user + told.children_system
+        used += times.user + times.system + times.children_user + times.children_system
     return used

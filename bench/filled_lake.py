@@ -99,12 +99,12 @@ def filled_lake(folder: Path, batches: int) -> Path:
         catalog.drop_table(name)
         catalog.register_table(name, place)
     file = folder / "shop.yaml"
-    told = {
+    document = {
         "name": "shop",
         "source": {"files": {"path": "in"}, "envelope": "canal"},
         "lake": {"warehouse": "lake"},
     }
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(document))
     return file
 
 

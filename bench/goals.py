@@ -86,13 +86,13 @@ def spec_of(name: str, scratch: Path, path: str = "nowhere", **more: Any) -> Mig
     )
 
 
-def validate_to_convert(told: dict[str, Any], scratch: Path) -> dict[str, Any]:
+def validate_to_convert(given: dict[str, Any], scratch: Path) -> dict[str, Any]:
     """The gate beside the conversion that it judges, one target, from the same session."""
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
 
     few = scratch / "few.jsonl"
-    with Path(told["lines"]).open("rb") as source:
+    with Path(given["lines"]).open("rb") as source:
         few.write_bytes(b"".join(line for line, _ in zip(source, range(WARM), strict=False)))
 
     def spec(name: str, path: str) -> Migration:
@@ -101,7 +101,7 @@ def validate_to_convert(told: dict[str, Any], scratch: Path) -> dict[str, Any]:
 
     spark = start_session(spec("warm", str(few)), "bench")
     used = {"convert": 0.0, "validate": 0.0}
-    turns = [("warm", str(few)), *((f"turn{i}", told["lines"]) for i in range(TURNS))]
+    turns = [("warm", str(few)), *((f"turn{i}", given["lines"]) for i in range(TURNS))]
     for turn, (name, path) in enumerate(turns):
         for stage in ("snapshot", "convert", "merge", "validate"):
             before = cpu_seconds()
@@ -170,9 +170,9 @@ def _put(lake: Lake, batch: str, rows: DataFrame, count: int) -> None:
     table = lake.ensure(lake.log("changes"), LAYOUT, ("outcome",))
     lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"))
     branch = lake.branch(table, "convert", batch)
-    told = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
-    told |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}
-    branch.append(lake.spark.createDataFrame([tuple(told.values())], from_arrow_schema(LAYOUT)))
+    row = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
+    row |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}
+    branch.append(lake.spark.createDataFrame([tuple(row.values())], from_arrow_schema(LAYOUT)))
     branch.append(rows)
     report = StageReport("convert", batch, rows_in=count, rows_out=count)
     branch.commit({"archive": {"after": None, "upto": None}}, report.to_dict(), batch, "convert")

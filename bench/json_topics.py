@@ -30,7 +30,7 @@ def maxwell(number: int, before: Row | None, after: Row | None) -> list[bytes]:
     """Maxwell's message of a change, with position and commit info."""
     row: Row = after or before  # type: ignore[assignment]
     data = _typed(row)
-    told = {
+    document = {
         "database": "bench",
         "table": "orders",
         "type": "delete" if after is None else "insert" if before is None else "update",
@@ -43,14 +43,14 @@ def maxwell(number: int, before: Row | None, after: Row | None) -> list[bytes]:
     if before and after:
         was = _typed(before) or {}
         changed = [name for name in COLUMNS if getattr(before, name) != getattr(after, name)]
-        told["old"] = {name: was[name] for name in changed}
-    return [orjson.dumps(told)]
+        document["old"] = {name: was[name] for name in changed}
+    return [orjson.dumps(document)]
 
 
 def ogg(number: int, before: Row | None, after: Row | None) -> list[bytes]:
     """GoldenGate's JSON operation of a change."""
     row: Row = after or before  # type: ignore[assignment]
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "table": "bench.orders",
         "op_type": "D" if after is None else "I" if before is None else "U",
         "op_ts": row.placed_at,
@@ -59,20 +59,20 @@ def ogg(number: int, before: Row | None, after: Row | None) -> list[bytes]:
         "primary_keys": ["id"],
     }
     if before is not None:
-        told["before"] = _typed(before)
+        document["before"] = _typed(before)
     if after is not None:
-        told["after"] = _typed(after)
-    return [orjson.dumps(told)]
+        document["after"] = _typed(after)
+    return [orjson.dumps(document)]
 
 
 def dms(number: int, before: Row | None, after: Row | None) -> list[bytes]:
     """The record of AWS DMS for Kafka, with before images and transaction details."""
     row: Row = after or before  # type: ignore[assignment]
     time = row.placed_at.replace(" ", "T") + "Z"
-    told: dict[str, Any] = {"data": _typed(row)}
+    document: dict[str, Any] = {"data": _typed(row)}
     if before and after:
-        told["before-image"] = _typed(before)
-    told["metadata"] = {
+        document["before-image"] = _typed(before)
+    document["metadata"] = {
         "timestamp": time,
         "record-type": "data",
         "operation": "delete" if after is None else "insert" if before is None else "update",
@@ -84,7 +84,7 @@ def dms(number: int, before: Row | None, after: Row | None) -> list[bytes]:
         "commit-timestamp": time,
         "stream-position": f"mysql-bin.000008:{4 + number * 97}:0:{4 + number * 97}:0",
     }
-    return [orjson.dumps(told)]
+    return [orjson.dumps(document)]
 
 
 def dms_s3(number: int, before: Row | None, after: Row | None) -> list[bytes]:
@@ -120,8 +120,8 @@ def datahub_tuple(number: int, before: Row | None, after: Row | None) -> list[by
         values = [str(row.id), row.name, row.comment, row.amount, row.placed_at, str(row.flag)]
         return orjson.dumps({"Data": [*head, *flags, *values], "Attributes": {}})
 
-    told = [] if before is None else [record(before, ("Y", "N"))]
-    return told if after is None else [*told, record(after, ("N", "Y"))]
+    records = [] if before is None else [record(before, ("Y", "N"))]
+    return records if after is None else [*records, record(after, ("N", "Y"))]
 
 
 WRITERS = {

@@ -81,9 +81,9 @@ def table_of(figures: dict[str, Any]) -> Table:
     return table
 
 
-def main(told: str) -> None:
+def main(document: str) -> None:
     """Run the measure and print its figures."""
-    given = json.loads(told)
+    given = json.loads(document)
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as scratch:
         figures = measured(Path(scratch), given.get("batches", BATCHES), given.get("upkeep", False))
     sys.stdout.write(json.dumps(figures) + "\n")

@@ -344,10 +344,10 @@ MEASURES: dict[str, Callable[..., dict[str, float]]] = {
 }
 
 
-def print_figures(measure: Callable[[str, Path], dict[str, Any]], told: str) -> None:
-    """Run the measure of a module of its own and print its figures; `told` is JSON."""
+def print_figures(measure: Callable[[str, Path], dict[str, Any]], argument: str) -> None:
+    """Run the measure of a module of its own and print its figures; `argument` is JSON."""
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
-        figures = measure(json.loads(told), Path(folder))
+        figures = measure(json.loads(argument), Path(folder))
     print(json.dumps({**figures, "peak_mb": round(memory.peak)}))
 
 

@@ -89,9 +89,9 @@ def put(lake: Lake, batch: str, columns: int, rows: DataFrame) -> None:
     schema = schema_of(columns)
     table = lake.ensure(lake.log("changes"), LAYOUT, ("outcome",))
     branch = lake.branch(table, "convert", batch)
-    told = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
-    told |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}
-    branch.append(lake.spark.createDataFrame([tuple(told.values())], from_arrow_schema(LAYOUT)))
+    row = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
+    row |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}
+    branch.append(lake.spark.createDataFrame([tuple(row.values())], from_arrow_schema(LAYOUT)))
     branch.append(rows)
     branch.commit({}, {}, batch, "convert")
     branch.fast_forward()
@@ -157,9 +157,9 @@ def increments(base: int, shape: str, skewed: bool, scratch: Path) -> dict[str, 
     return found
 
 
-def main(told: str) -> None:
+def main(document: str) -> None:
     """Run one measure and print its figures."""
-    given = json.loads(told)
+    given = json.loads(document)
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
         figures = increments(**given, scratch=Path(folder))
     sys.stdout.write(json.dumps({**figures, "peak_mb": memory.peak}) + "\n")

@@ -326,8 +326,8 @@ def measured(folder: Path, migrations: int, batches: int, store: str) -> dict[st
             spec["lake"]["warehouse"] = str(lake.parent / "lake")
             (files / "shop.yaml").write_text(json.dumps(spec))
         pages = _asked(migrations, batches, lake is not None)
-    told = {"migrations": migrations, "batches": batches, "store": store, "filled": filled}
-    return {**told, "goal": GOAL, "pages": pages}
+    settings = {"migrations": migrations, "batches": batches, "store": store, "filled": filled}
+    return {**settings, "goal": GOAL, "pages": pages}
 
 
 def _fill(files: Path, warehouse: str, migrations: int, batches: int) -> None:
@@ -414,8 +414,8 @@ def _times(client: Any, path: Callable[[], str], count: int) -> dict[str, float]
 
 def table_of(found: list[dict[str, Any]]) -> Table:
     """The figures of several stores beside each other."""
-    told = found[0] if found else {"migrations": MIGRATIONS, "batches": BATCHES}
-    title = f"Pages of {told['migrations']} migrations of {told['batches']:,} batches"
+    lake_of = found[0] if found else {"migrations": MIGRATIONS, "batches": BATCHES}
+    title = f"Pages of {lake_of['migrations']} migrations of {lake_of['batches']:,} batches"
     table = Table(title=f"{title}, milliseconds (goal {GOAL})")
     table.add_column("page")
     for one in found:
@@ -434,9 +434,9 @@ def table_of(found: list[dict[str, Any]]) -> Table:
     return table
 
 
-def main(told: str) -> None:
+def main(document: str) -> None:
     """Run the measure and print its figures."""
-    given = json.loads(told)
+    given = json.loads(document)
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as scratch:
         figures = measured(
             Path(scratch),

@@ -107,9 +107,9 @@ def compared(batches: int, total: int, scratch: Path) -> dict[str, Any]:
     return found
 
 
-def main(told: str) -> None:
+def main(document: str) -> None:
     """Run the measure and print its figures."""
-    given = json.loads(told)
+    given = json.loads(document)
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
         figures = compared(
             given.get("batches", BATCHES), given.get("changes", CHANGES), Path(folder)

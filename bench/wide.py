@@ -54,15 +54,15 @@ def tables(name: str, case: str) -> Iterator[TableSchema]:
 
 def settings_of(envelope: Any) -> tuple[Any, Any]:
     """What reading and writing are told: the same, as far as both can be."""
-    written, told = envelope.encode_settings(), {}
+    written, settings = envelope.encode_settings(), {}
     for name in envelope.decode_settings.model_fields:
         try:
             one = {name: getattr(written, name)}
             envelope.decode_settings(**one)
         except (AttributeError, ValidationError):
             continue
-        told |= one
-    return envelope.decode_settings(**told), written
+        settings |= one
+    return envelope.decode_settings(**settings), written
 
 
 def measure(name: str, case: str) -> dict[str, float]:
@@ -81,8 +81,8 @@ def measure(name: str, case: str) -> dict[str, float]:
         changes += 1
         for one in encoder.encode(change, []):
             place = len(messages)
-            told = Message("topic", 0, place, origin.timestamp, one.key, one.value, one.headers)
-            messages.append(told)
+            sent = Message("topic", 0, place, origin.timestamp, one.key, one.value, one.headers)
+            messages.append(sent)
     written, full = time.process_time() - started, _peak()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
         read, seconds, grown = other.submit(read_measured, name, messages).result()
@@ -150,9 +150,9 @@ def _peak() -> float:
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def main(case: str, told: str) -> None:
+def main(case: str, argument: str) -> None:
     """Measure one envelope and print the figures as JSON."""
-    print(json.dumps(measure(json.loads(told)["envelope"], case)))
+    print(json.dumps(measure(json.loads(argument)["envelope"], case)))
 
 
 if __name__ == "__main__":

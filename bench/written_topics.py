@@ -61,8 +61,8 @@ def settings(envelope: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any
         return {"decimals": "string"}, {}
     if envelope == "datahub-tuple":
         fields = [{"name": name, "type": kind} for name, kind in TUPLE_FIELDS.items()]
-        told = {"schemas": {"fields": fields}}
-        return told, {**told, "shape": "record"}
+        schemas = {"schemas": {"fields": fields}}
+        return schemas, {**schemas, "shape": "record"}
     return {}, {}
 
 

@@ -172,7 +172,7 @@ COMMON = {
     "inet": lambda text: text.removesuffix("/128" if ":" in text else "/32"),
 }
 DUMP = {**COMMON, **dict.fromkeys(("bytes", "binary"), bytes.fromhex)}
-TOLD = {
+READ_AS = {
     **COMMON,
     **dict.fromkeys(("bytes", "binary"), unpacked),
     "bit": lambda text: int.from_bytes(unpacked(text), "big"),
@@ -188,7 +188,7 @@ def from_dump(kind: str, value: str | None, mariadb: bool):
 
 
 def from_text(kind: str, text: str | None):
-    return None if text is None else TOLD.get(kind, str)(text)
+    return None if text is None else READ_AS.get(kind, str)(text)
 
 
 def as_said(kind: str, said: str | None):

@@ -128,17 +128,17 @@ class Data(NamedTuple):
     version: int
     row: bytes
 
-    def v1(self, key: int | bytes = 5, **told: Any) -> bytes:
+    def v1(self, key: int | bytes = 5, **settings: Any) -> bytes:
         given = {"schema": id_of(self.schema), "source": self.source, "nanos": MOMENT * 10**6}
-        return layout.v1(key, self.row, **(given | told))
+        return layout.v1(key, self.row, **(given | settings))
 
-    def v2(self, key: int | bytes = 5, digest: bytes | None = None, **told: Any) -> bytes:
+    def v2(self, key: int | bytes = 5, digest: bytes | None = None, **settings: Any) -> bytes:
         given = {"source": self.source, "nanos": MOMENT * 10**6}
-        order = told.get("order", ">")
+        order = settings.get("order", ">")
         part = layout.part(self.row, digest or id_of(self.schema), self.version, order)
-        return layout.v2(key, part, **(given | told))
+        return layout.v2(key, part, **(given | settings))
 
-    def line(self, key: int = 5, value: str | None = None, **told: Any) -> bytes:
+    def line(self, key: int = 5, value: str | None = None, **settings: Any) -> bytes:
         """The event in JSON."""
         given = {
             "opcode": "UPSERT",
@@ -153,7 +153,7 @@ class Data(NamedTuple):
             "isReplicated": False,
             "value": b64encode(self.row).decode() if value is None else value,
         }
-        return json.dumps(given | told, separators=(",", ":")).encode()
+        return json.dumps(given | settings, separators=(",", ":")).encode()
 
 
 def data_of(dice: random.Random) -> Data:
@@ -170,7 +170,7 @@ def data_of(dice: random.Random) -> Data:
 def event_of(dice: random.Random, number: int) -> bytes:
     """An event of a row, mostly a usual one."""
     data = data_of(dice)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": dice.choice([number, -1, 2**63 - 1, b"k%d" % number, b""]),
         "attributes": dice.choice([1, 1, 1, 2, 3, 0x101, 5, 17, 0]),
         "sequence": dice.choice([number + 7, number + 7, 7, 2**63 - 1, -5]),
@@ -178,22 +178,22 @@ def event_of(dice: random.Random, number: int) -> bytes:
         "order": dice.choice(">>><"),
     }
     if dice.random() < 0.05:
-        told["source"] = dice.choice([-2, 0, 300])
+        fields["source"] = dice.choice([-2, 0, 300])
     if dice.random() < 0.3:
-        told["attributes"] = dice.choice([1, 2, 0x11, 0x21])
+        fields["attributes"] = dice.choice([1, 2, 0x11, 0x21])
         if dice.random() < 0.3:
             sum_ = layout.crc(data.schema.encode()).to_bytes(4, "big")
-            told["digest"] = dice.choice([sum_, b"\0\x01" + bytes(2), b"\1\0" + bytes(14)])
-        return data.v2(partition=dice.choice([0, 3, -1]), **told)
+            fields["digest"] = dice.choice([sum_, b"\0\x01" + bytes(2), b"\1\0" + bytes(14)])
+        return data.v2(partition=dice.choice([0, 3, -1]), **fields)
     if dice.random() < 0.1:
-        told["schema"] = dice.choice([bytes(16), b"\0\x01" + bytes(14), b"\0\x07" + bytes(14)])
-    return data.v1(physical=dice.choice([0, -2]), logical=number % 3, **told)
+        fields["schema"] = dice.choice([bytes(16), b"\0\x01" + bytes(14), b"\0\x07" + bytes(14)])
+    return data.v1(physical=dice.choice([0, -2]), logical=number % 3, **fields)
 
 
 def line_of(dice: random.Random, number: int) -> bytes:
     """An event of a row in JSON, mostly a usual one."""
     data = data_of(dice)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": dice.choice([number, number, number, -1, 2**63 - 1]),
         "opcode": dice.choice(["UPSERT", "UPSERT", "DELETE"]),
         "sequence": dice.choice([number + 7, number + 7, 7, 2**63 - 1]),
@@ -202,9 +202,9 @@ def line_of(dice: random.Random, number: int) -> bytes:
         "timestampInNanos": dice.choice([MOMENT * 10**6 + number * 1000] * 4 + [MOMENT, -1, -70]),
         "isReplicated": dice.random() < 0.1,
     }
-    name = dice.choice([*told, "srcId", "schemaId", "valueEnc", "value", "endOfPeriod", "other"])
+    name = dice.choice([*fields, "srcId", "schemaId", "valueEnc", "value", "endOfPeriod", "other"])
     if dice.random() < 0.2:
-        told[name] = dice.choice(
+        fields[name] = dice.choice(
             [
                 *(
                     0,
@@ -224,7 +224,7 @@ def line_of(dice: random.Random, number: int) -> bytes:
                 *("AAE=", "AAF=", "AA==", "AB==", "=A==", "AAcAAAAAAAAAAAAAAAAAAA==", "JSON_PLAIN"),
             ]
         )
-    line = data.line(**told)
+    line = data.line(**fields)
     if dice.random() < 0.1:
         one, other = dice.choice(
             [
@@ -258,10 +258,10 @@ def decoded(
     size: int = 40,
     rules: TableRules = RULES,
     name: str = "databus-binary",
-    **told: Any,
+    **given: Any,
 ) -> tuple[Any, Any, int]:
     """What both ways make of messages, and how many were read at once."""
-    settings = DatabusReadSettings(**({"schemas": SCHEMAS} | told))
+    settings = DatabusReadSettings(**({"schemas": SCHEMAS} | given))
     envelope = registry.get(name)
     made = []
     in_bulk = 0
@@ -281,9 +281,9 @@ def decoded(
     return *made, in_bulk
 
 
-def agree(values: list[bytes | None], **told: Any) -> int:
+def agree(values: list[bytes | None], **settings: Any) -> int:
     messages = [message_of(value, offset) for offset, value in enumerate(values)]
-    expected, found, in_bulk = decoded(messages, **told)
+    expected, found, in_bulk = decoded(messages, **settings)
     for one, other in zip(expected[0], found[0], strict=True):
         assert one == other
     assert found == expected

@@ -373,14 +373,14 @@ class Source:
             )
         )
 
-    def told_before(self, row: dict[str, str | None]) -> dict[str, str | None] | None:
+    def stated_before(self, row: dict[str, str | None]) -> dict[str, str | None] | None:
         if self.knobs.before == "none":
             return None
         if self.knobs.before == "key" and self.schema.key:
             return {name: row[name] for name in self.schema.key}
         return row
 
-    def told_after(self, row: dict[str, str | None]) -> dict[str, str | None]:
+    def stated_after(self, row: dict[str, str | None]) -> dict[str, str | None]:
         if not self.knobs.partial:
             return row
         kept = {n: v for n, v in row.items() if n in (self.schema.key or ())}
@@ -412,9 +412,9 @@ class Source:
         if old is None or not self.schema.key:
             return
         new = {**self.new_row(), **{name: old[name] for name in self.schema.key}}
-        told = self.told_after(new)
-        self.history.rows[self.key(old)] = {**old, **told}
-        self.log("update", self.told_before(old), told)
+        after = self.stated_after(new)
+        self.history.rows[self.key(old)] = {**old, **after}
+        self.log("update", self.stated_before(old), after)
 
     def move(self) -> None:
         """An update of the key."""
@@ -424,18 +424,18 @@ class Source:
             return
         del self.history.rows[self.key(old)]
         self.history.rows[self.key(new)] = new
-        told = self.told_before(old)
-        moved = None if told else self.schema.Key(*self.key(old))
-        self.log("update", told, new, moved_from=moved)
+        before = self.stated_before(old)
+        moved = None if before else self.schema.Key(*self.key(old))
+        self.log("update", before, new, moved_from=moved)
 
     def delete(self) -> None:
         old = self._some()
         if old is not None:
             del self.history.rows[self.key(old)]
-            told = self.told_before(old) or {
+            before = self.stated_before(old) or {
                 n: old[n] for n in self.schema.key or self.schema.names
             }
-            self.log("delete", told)
+            self.log("delete", before)
 
     def truncate(self) -> None:
         self.history.rows.clear()

@@ -23,11 +23,11 @@ def send_raw_headers(servers: str, topic: str, messages: list[list[bytes]]) -> N
     library = CDLL(_loaded())
     for call in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_headers_new"):
         getattr(library, call).restype = c_void_p
-    told = create_string_buffer(512)
+    reason = create_string_buffer(512)
     conf = c_void_p(library.rd_kafka_conf_new())
-    library.rd_kafka_conf_set(conf, b"bootstrap.servers", servers.encode(), told, 512)
-    library.rd_kafka_conf_set(conf, b"log_level", b"0", told, 512)
-    producer = c_void_p(library.rd_kafka_new(0, conf, told, 512))
+    library.rd_kafka_conf_set(conf, b"bootstrap.servers", servers.encode(), reason, 512)
+    library.rd_kafka_conf_set(conf, b"log_level", b"0", reason, 512)
+    producer = c_void_p(library.rd_kafka_new(0, conf, reason, 512))
     for names in messages:
         headers = c_void_p(library.rd_kafka_headers_new(c_size_t(len(names))))
         for name in names:

@@ -80,8 +80,8 @@ class SchemaRegistry:
         """Registered, or told whether it is there or could be."""
         if parts[0] == "subjects" and parts[-1] == "versions":
             if self.incompatible:
-                told = "Schema being registered is incompatible with an earlier schema"
-                return 409, {"error_code": 409, "message": told}
+                sentence = "Schema being registered is incompatible with an earlier schema"
+                return 409, {"error_code": 409, "message": sentence}
             number = self.add(parts[1], text)
             return 200, {"id": number, **self.schemas[number]}
         if parts[0] == "compatibility":
@@ -100,8 +100,8 @@ class SchemaRegistry:
         if version > len(versions):
             return 404, {"error_code": 40402, "message": f"Version {version} not found."}
         number = versions[version - 1]
-        told = {"subject": subject, "version": version, "id": number}
-        return 200, {**told, **self.schemas[number]}
+        entry = {"subject": subject, "version": version, "id": number}
+        return 200, {**entry, **self.schemas[number]}
 
 
 @contextmanager

@@ -156,7 +156,7 @@ def answer_of(event: dict[str, Any]) -> Answer:
 
     chosen = list(event.get("chosen_options") or [LEAVE])
     user = event.get("responded_by_user") or {}
-    told = (event.get("params_input") or {}).get(WHY)
-    reason = " ".join(told.split()) if isinstance(told, str) else ""
+    given = (event.get("params_input") or {}).get(WHY)
+    reason = " ".join(given.split()) if isinstance(given, str) else ""
     what = {PUBLISH: APPROVED, DROP: DROPPED}.get(chosen[0])
     return Answer(what, user.get("name") or user.get("id"), reason)

@@ -52,7 +52,7 @@ def _target(spec: Migration, target: Target) -> tuple[str, str, str]:
     written = registry.get(target.envelope)
     lost = source.losses_to(written, target.settings, spec.source.settings)
     sentences = "<br>".join(f"{_cell(why)}" for why in lost.values())
-    mapped = [f"{what}: {told}" for what, told in _mapping(target.select, target.map)]
+    mapped = [f"{what}: {how}" for what, how in _mapping(target.select, target.map)]
     return (
         _code(target.envelope),
         _place(target),
@@ -67,7 +67,7 @@ def _mapping(select: Selection, tables: list[TableMapping]) -> Iterator[tuple[st
     if select.exclude:
         yield "Leaves out", ", ".join(map(_code, select.exclude))
     for one in tables:
-        told = [f"{part} {_code(text)}" for part, text in one.rename.given().items()]
+        parts = [f"{part} {_code(text)}" for part, text in one.rename.given().items()]
         columns = one.columns
         for what, names in (
             ("keeps", columns.keep or ()),
@@ -77,19 +77,19 @@ def _mapping(select: Selection, tables: list[TableMapping]) -> Iterator[tuple[st
             ("adds", columns.add),
         ):
             if names:
-                told.append(f"{what} {', '.join(map(_code, names))}")
+                parts.append(f"{what} {', '.join(map(_code, names))}")
         if one.join is not None:
-            told.append(f"joins all with their name in {_code(one.join.column)}")
+            parts.append(f"joins all with their name in {_code(one.join.column)}")
         if one.where is not None:
-            told.append(f"rows where {_code(one.where)}")
-        yield f"Maps {', '.join(map(_code, one.tables))}", "; ".join(told)
+            parts.append(f"rows where {_code(one.where)}")
+        yield f"Maps {', '.join(map(_code, one.tables))}", "; ".join(parts)
 
 
 def _decided(entries: Sequence[SchemaChanges]) -> Iterator[tuple[str, str]]:
     """What is decided about changes of columns."""
     for one in entries:
-        told = [f"{name} {_code(word)}" for name, word in one.decided().items()]
-        yield f"Schema changes of {', '.join(map(_code, one.tables))}", ", ".join(told)
+        decisions = [f"{name} {_code(word)}" for name, word in one.decided().items()]
+        yield f"Schema changes of {', '.join(map(_code, one.tables))}", ", ".join(decisions)
 
 
 def _place(end: Source | Target) -> str:

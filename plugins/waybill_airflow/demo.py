@@ -145,7 +145,7 @@ def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
 def _migrations(view: View) -> tuple[list[tuple[Path, Migration]], list[str]]:
     """The migrations to run, and the names of those that people start.
 
-    Files that cannot be used are told, and do not stop the others.
+    Files that cannot be used are reported, and do not stop the others.
 
     Raises:
         ConfigurationError: there is none.

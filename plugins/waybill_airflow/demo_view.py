@@ -82,9 +82,9 @@ class Run:
         state = self.states.get(stage, "waiting")
         sign, style = _SIGNS.get(state, ("·", "dim"))
         report = self.reports.get(stage)
-        told = f" {self.seconds[stage]:.0f} s" if self.seconds.get(stage) else ""
+        took = f" {self.seconds[stage]:.0f} s" if self.seconds.get(stage) else ""
         rows = f" {counted(report.rows_out, 'row', style=',')}" if report else ""
-        return Text(f"{sign}{rows}{told}", style=style)
+        return Text(f"{sign}{rows}{took}", style=style)
 
 
 class View:
@@ -93,7 +93,7 @@ class View:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._live: Live | None = None
-        self._told: dict[tuple[str, str], str] = {}
+        self._reported: dict[tuple[str, str], str] = {}
 
     def says(self, text: str) -> None:
         """One line."""
@@ -135,8 +135,8 @@ class View:
         for run in runs:
             for stage in STAGES:
                 state = run.states.get(stage, "waiting")
-                if state in _SIGNS and self._told.get((run.dag_id, stage)) != state:
-                    self._told[run.dag_id, stage] = state
+                if state in _SIGNS and self._reported.get((run.dag_id, stage)) != state:
+                    self._reported[run.dag_id, stage] = state
                     line = f"{run.dag_id} {stage}: {state} {run.cell(stage).plain}"
                     self.console.print(line, markup=False)
 

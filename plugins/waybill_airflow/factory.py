@@ -228,7 +228,7 @@ def _dag_beside(
 
 
 def _check_notifiers(spec: Migration) -> None:
-    """Make the notifiers of a migration once, so that one that cannot be made is told of its file.
+    """Make the notifiers of a migration once, so that one that cannot be made names its file.
 
     Not those of the DAGs beside it again: a notifier of others may take its time.
     """

@@ -54,7 +54,7 @@ class Keeper:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    # Should the keeper itself be killed, its children are at least told.
+                    # Should the keeper itself be killed, its children at least get a signal.
                     preexec_fn=lambda: _prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
                 )
             except OSError as error:

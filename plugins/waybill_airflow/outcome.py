@@ -35,7 +35,7 @@ def report_of(result: dict[str, Any], stage: str) -> dict[str, Any]:
     """The report of a stage that ended well.
 
     Raises:
-        AirflowFailException: the stage wrote no report, so what it did cannot be told.
+        AirflowFailException: the stage wrote no report, so what it did cannot be determined.
     """
     report = result.get("report")
     if not isinstance(report, dict):

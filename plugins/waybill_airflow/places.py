@@ -55,11 +55,11 @@ def tabs_shown() -> bool:
     Raises:
         ConfigurationError: it is set to something else.
     """
-    told = os.environ.get("WAYBILL_TABS") or "on"
-    if told not in ("on", "off"):
-        message = f"WAYBILL_TABS is {told!r}: set it to on or off, or leave it out"
+    setting = os.environ.get("WAYBILL_TABS") or "on"
+    if setting not in ("on", "off"):
+        message = f"WAYBILL_TABS is {setting!r}: set it to on or off, or leave it out"
         raise ConfigurationError(message)
-    return told == "on"
+    return setting == "on"
 
 
 def base_path() -> str:

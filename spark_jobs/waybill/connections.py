@@ -83,7 +83,7 @@ def find_connection(name: str) -> Connection | None:
     try:
         return _from_json(name, text) if text.startswith("{") else _from_uri(name, text)
     except (ValueError, TypeError, AttributeError):
-        # The text is not told: it holds the password.
+        # The text is not shown: it holds the password.
         message = (
             f"the connection {name} in {variable_of(name)} cannot be read: write it as JSON, e.g. "
             '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}, or as a URI'

@@ -141,9 +141,9 @@ class WaybillError(Exception):
     transient = False
     code: Code | None = None
 
-    def __init__(self, *told: Any, code: Code | None = None) -> None:
-        super().__init__(*told)
-        self.sentence = str(told[0]) if told else ""
+    def __init__(self, *arguments: Any, code: Code | None = None) -> None:
+        super().__init__(*arguments)
+        self.sentence = str(arguments[0]) if arguments else ""
         if code is not None:
             self.code = code
 

@@ -131,11 +131,11 @@ def keep_overview(migration: Migration, lake: Lake) -> None:
     try:
         write_overview(migration, lake)
     except Exception as error:  # noqa: BLE001 - see above
-        told = described(error)
+        failure = described(error)
         _log.warning(
             "the pages about %s show what was known before, because their figures could not be "
             "written (%s: %s); the batch is not concerned, and the next stage writes them",
-            *(migration.name, told["kind"], told["message"]),
+            *(migration.name, failure["kind"], failure["message"]),
         )
 
 
@@ -447,14 +447,14 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
             return {"report": keep_lake(spec)}
         if stage == VERIFY:
             return verify_tables(spec)
-        return {"report": run_stage(stage, spec, batch, options=options).told()}
+        return {"report": run_stage(stage, spec, batch, options=options).to_json_safe()}
     except GateError as error:
         sentence = described(error)
         _say(stage, error, sentence["message"])
         if error.report is None:
             return {"error": sentence}
-        return {"error": sentence, "report": StageReport.from_dict(error.report).told()}
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+        return {"error": sentence, "report": StageReport.from_dict(error.report).to_json_safe()}
+    except Exception as error:  # noqa: BLE001 - returned to whoever asked
         sentence = described(error)
         _say(stage, error, sentence["message"])
         return {"error": sentence}

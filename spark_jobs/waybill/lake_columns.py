@@ -156,7 +156,7 @@ REGISTRY_SCHEMAS = _columns(
         ("batch", pa.string()),
     ]
 )
-"""One row per schema that a schema registry told: its id or GUID, and the schemas that it uses."""
+"""One row per schema that a schema registry sent: its id or GUID, and the schemas that it uses."""
 
 
 PUBLISHED = _columns(

@@ -85,7 +85,7 @@ class MadeIds:
 
 
 def lost_of(names: Iterable[str]) -> list[str]:
-    """What a change gave up, of all that an encoder told of it."""
+    """What a change gave up, of all that an encoder reported of it."""
     return [name for name in names if name not in MADE_IDS]
 
 

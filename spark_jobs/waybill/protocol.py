@@ -46,7 +46,7 @@ class Named:
 
 
 class Settings(BaseModel):
-    """Base of what only one envelope needs to be told; unknown settings are errors."""
+    """Base of the settings of one envelope; unknown settings are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,23 +66,23 @@ class Settings(BaseModel):
         return self
 
     @classmethod
-    def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
+    def following(cls, source: Envelope, read_settings: Mapping[str, Any]) -> dict[str, Any]:
         """Settings that follow from what is read, where nobody sets them.
 
         Args:
             source: the envelope that is read.
-            told: what its reading is told.
+            read_settings: those of its reading.
         """
         return {}
 
-    def for_source(self, source: Envelope, told: Settings) -> Self:
+    def for_source(self, source: Envelope, read_settings: Settings) -> Self:
         """Settings of an encoder that writes what messages of another envelope tell.
 
         Args:
             source: the envelope that is read.
-            told: what its reading was told.
+            read_settings: those of its reading.
         """
-        follows = self.following(source, dict(told))
+        follows = self.following(source, dict(read_settings))
         update = {n: value for n, value in follows.items() if n not in self.model_fields_set}
         return self.model_copy(update=update)
 
@@ -149,7 +149,7 @@ class Encoder(Protocol):
         """The messages of one change; empty when the envelope has no word for it.
 
         What is given up is appended to `losses` by the names of `CAPABILITIES`; an empty result
-        always comes with at least one. An id that had to be made is told beside it, by the names of
+        always comes with at least one. A made id is reported beside it, by the names of
         `waybill.made_ids`.
 
         Raises:
@@ -247,8 +247,8 @@ class Envelope(msgspec.Struct, frozen=True):
             envelope, each with what becomes of them; `*` stands for any end of a name.
         decoder: makes a decoder, None if the envelope is not read.
         encoder: makes an encoder, None if it is not written.
-        decode_settings: what reading needs to be told.
-        encode_settings: what writing needs to be told.
+        decode_settings: settings for reading.
+        encode_settings: settings for writing.
         key_by: what written message keys are, one sentence.
         layouts: how its sequence ids become one number in targets that have room for no more;
             none where it has no ids.
@@ -300,8 +300,8 @@ class Envelope(msgspec.Struct, frozen=True):
 
         Args:
             target: the envelope that is written.
-            settings: what its writing is told.
-            read: what reading messages of this envelope is told.
+            settings: those of its writing.
+            read: settings for reading messages of this envelope.
         """
         follows = target.encode_settings.following(self, read or {})
         limits = target.limits_under({**follows, **settings})

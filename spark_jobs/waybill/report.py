@@ -46,11 +46,11 @@ def as_texts(data: Any, least: int = EXACT) -> Any:
     return str(data) if is_number and abs(data) >= least else data
 
 
-def told_cursor(stage: str, cursor: dict[str, Any]) -> dict[str, Any]:
+def json_safe_cursor(stage: str, cursor: dict[str, Any]) -> dict[str, Any]:
     """The cursor of a stage for other programs, its ids of snapshots as texts."""
     # Apart from what the source is read up to, cursors hold nothing but snapshots.
-    told: dict[str, Any] = as_texts(cursor, EXACT if stage == STAGES[0] else 0)
-    return told
+    texts: dict[str, Any] = as_texts(cursor, EXACT if stage == STAGES[0] else 0)
+    return texts
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class StageReport:
         """Plain data, as kept in snapshot summaries and `runs`."""
         return asdict(self)
 
-    def told(self) -> dict[str, Any]:
+    def to_json_safe(self) -> dict[str, Any]:
         """Plain data for other programs, as returned by tasks and printed as JSON.
 
         Ids of snapshots are texts, and so are other integers of 2^53 and more: JavaScript and jq
@@ -130,12 +130,12 @@ class StageReport:
         """
         data: dict[str, Any] = as_texts(asdict(self))
         data["snapshots"] = {table: str(snapshot) for table, snapshot in self.snapshots.items()}
-        data["cursor"] = told_cursor(self.stage, self.cursor)
+        data["cursor"] = json_safe_cursor(self.stage, self.cursor)
         return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StageReport:
-        """The report that `to_dict` or `told` described."""
+        """The report that `to_dict` or `to_json_safe` described."""
         snapshots = {table: int(snapshot) for table, snapshot in data["snapshots"].items()}
         return cls(**{**data, "snapshots": snapshots})
 
@@ -149,8 +149,8 @@ class Waybill:
     stages: list[StageReport] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; ids of snapshots are texts (`StageReport.told`)."""
-        stages = [report.told() for report in self.stages]
+        """Plain data; ids of snapshots are texts (`StageReport.to_json_safe`)."""
+        stages = [report.to_json_safe() for report in self.stages]
         return {"migration": self.migration, "batch": self.batch, "stages": stages}
 
     def to_json(self) -> str:

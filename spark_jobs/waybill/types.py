@@ -49,7 +49,7 @@ class LogicalType(NamedTuple):
         kind: a name of the type table (int8 … uint64, decimal, number, float64, string, …).
         precision: digits of a decimal, bits of a bit string (1 for a boolean that is declared as
             one), digits of the second of a time or timestamp that a migration declares so; None
-            where there is none or it is not told.
+            where there is none or it is not stated.
         scale: digits after the point of a decimal.
     """
 
@@ -195,7 +195,7 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     instant (`timestamptz`) and `int8` has 8 bytes.
 
     Times and timestamps keep their digits of the second (`timestamp(3)`) only without a dialect,
-    that is where a migration declares them: envelopes that count time in units need to be told. So
+    that is where a migration declares them: envelopes that count time in units need it. So
     does a boolean that is declared as `bit(1)`; with a dialect the name of its type says it.
 
     Raises:

@@ -22,9 +22,9 @@ def point(folder: str) -> dict:
 
 def truth(folder: str, name: str) -> TruthTable:
     """A table as the database dumped it, with what the messages are known to say otherwise."""
-    told, known = capture_of(folder)["tables"][name], known_losses(folder)[STATE]
-    kinds = {c: k for c, k in told["columns"].items() if c not in told.get("added", {})}
-    table = TruthTable(tuple(told["key"]), kinds, told["scale"], {})
+    capture, known = capture_of(folder)["tables"][name], known_losses(folder)[STATE]
+    kinds = {c: k for c, k in capture["columns"].items() if c not in capture.get("added", {})}
+    table = TruthTable(tuple(capture["key"]), kinds, capture["scale"], {})
     for line in lines(folder, f"{point(folder)['folder']}/{name}.jsonl"):
         row = json.loads(line)
         values = {c: from_dump(kind, row[c], is_mariadb(folder)) for c, kind in kinds.items()}

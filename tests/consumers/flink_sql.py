@@ -132,7 +132,7 @@ class Flink:
             topic: that is written.
             columns: of both.
             key: the column whose value tells rows apart in the topic.
-            conflict: what is done with rows of one key, where Flink has to be told.
+            conflict: what is done with rows of one key, where Flink needs a setting.
         """
         self._tables += 1
         words = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())

@@ -18,7 +18,7 @@ OPENED = (
     *("lang", "lang.reflect", "io", "net", "nio", "text", "time"),
     *("util", "util.concurrent", "util.concurrent.atomic", "util.concurrent.locks"),
 )
-"""Packages of java.base that Flink reads by reflection, which Java 17 forbids unless told."""
+"""Packages of java.base that Flink reads by reflection, which Java 17 forbids unless set."""
 
 
 class JavaMissingError(Exception):

@@ -40,7 +40,7 @@ class Connect:
     @classmethod
     def of_avro(cls, gateway: Any, registry: str) -> Connect:
         """Behind Apicurio's AvroConverter, which reads the framing of Confluent's."""
-        told = {
+        configuration = {
             "apicurio.registry.url": registry,
             "apicurio.registry.as-confluent": "true",
             "apicurio.registry.use-id": "contentId",
@@ -50,7 +50,7 @@ class Connect:
         made = []
         for is_key in (True, False):
             converter = gateway.jvm.io.apicurio.registry.utils.converter.AvroConverter()
-            converter.configure(told, is_key)
+            converter.configure(configuration, is_key)
             made.append(converter)
         return cls(gateway, *made)
 
@@ -72,8 +72,8 @@ class Connect:
     def allowed(self, value: bytes, column: str) -> str:
         """The words of a column of ENUM or SET, as the schema of a message tells them."""
         schema = self._values.toConnectData("shop", value).schema()
-        told = schema.field("after").schema().field(column).schema().parameters()
-        return str(told["allowed"])
+        parameters = schema.field("after").schema().field(column).schema().parameters()
+        return str(parameters["allowed"])
 
     def _json(self, topic: str, schema: Any, value: Any) -> Any:
         """A value of Connect, its numbers as their texts."""

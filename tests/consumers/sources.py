@@ -184,11 +184,11 @@ def shop_changes(name: str | None = None) -> list[bytes]:
     found = []
     for line in shop_lines():
         try:
-            told = json.loads(line)
+            document = json.loads(line)
         except ValueError:
             continue
-        meta = told["allMetaData"]
-        full = told["recordType"] == "ROW"
+        meta = document["allMetaData"]
+        full = document["recordType"] == "ROW"
         number = -1 if full else meta.get("storeDataSequence", 0)
         if (full or number > 10) and name in (None, meta["table_name"]):
             found.append((number, line))
@@ -199,11 +199,11 @@ def shop_moves() -> set[tuple[str, tuple]]:
     """Tables and keys that rows of the shop left for another key."""
     moved = set()
     for line in shop_changes():
-        told = json.loads(line)
+        document = json.loads(line)
         name, before, after = (
-            told["allMetaData"]["table_name"],
-            told["prevStruct"],
-            told["postStruct"],
+            document["allMetaData"]["table_name"],
+            document["prevStruct"],
+            document["postStruct"],
         )
         key = shop_truth()[name].key
         if before and after and any(before[column] != after[column] for column in key):
@@ -217,7 +217,7 @@ Published = list[tuple[bytes | None, bytes | None]]
 
 @dataclass(frozen=True)
 class Reader:
-    """What is read, and what reading it has to be told."""
+    """What is read, and the settings for reading it."""
 
     envelope: str
     rules: TableRules = field(default_factory=TableRules)

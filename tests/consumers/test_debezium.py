@@ -49,8 +49,8 @@ def newest_rows(
 @pytest.mark.parametrize("name", ["orders", "customers", "notes"])
 def test_the_recorded_tables(connect_java, tmp_path, name, decimals):
     table = recorded_truth()[name]
-    told = {"schemas": True, "decimals": decimals}
-    messages = convert(Reader("canal"), "debezium-json", recorded_lines(name), tmp_path, **told)
+    settings = {"schemas": True, "decimals": decimals}
+    messages = convert(Reader("canal"), "debezium-json", recorded_lines(name), tmp_path, **settings)
     connect = Connect.of_json(connect_java)
     assert differences(newest_rows(connect, messages, table), table.rows) == []
 
@@ -59,8 +59,8 @@ def test_the_recorded_tables(connect_java, tmp_path, name, decimals):
 @pytest.mark.parametrize("name", ["orders", "customers", "notes"])
 def test_the_recorded_tables_in_avro(connect_java, registry, tmp_path, name, decimals):
     table = recorded_truth()[name]
-    told = {"registry": registry.url, "decimals": decimals}
-    messages = convert(Reader("canal"), "debezium-avro", recorded_lines(name), tmp_path, **told)
+    settings = {"registry": registry.url, "decimals": decimals}
+    messages = convert(Reader("canal"), "debezium-avro", recorded_lines(name), tmp_path, **settings)
     connect = Connect.of_avro(connect_java, registry.own_url)
     assert differences(newest_rows(connect, messages, table), table.rows) == []
 
@@ -68,9 +68,9 @@ def test_the_recorded_tables_in_avro(connect_java, registry, tmp_path, name, dec
 @pytest.mark.parametrize("envelope", ["debezium-json", "debezium-avro"])
 def test_the_words_of_enum_and_set(connect_java, registry, tmp_path, envelope):
     avro = envelope == "debezium-avro"
-    told = {"registry": registry.url} if avro else {"schemas": True}
+    settings = {"registry": registry.url} if avro else {"schemas": True}
     ((_, value), *_) = convert(
-        Reader("canal"), envelope, recorded_lines("orders"), tmp_path, **told
+        Reader("canal"), envelope, recorded_lines("orders"), tmp_path, **settings
     )
     connect = (
         Connect.of_avro(connect_java, registry.own_url) if avro else Connect.of_json(connect_java)
@@ -86,8 +86,8 @@ def test_the_shop_s_changes_in_order_and_some_twice(
 ):
     table = shop_truth()[name]
     avro = envelope == "debezium-avro"
-    told = {"registry": registry.url} if avro else {"schemas": True}
-    messages = convert(SHOP, envelope, shop_changes(name), tmp_path, **told)
+    settings = {"registry": registry.url} if avro else {"schemas": True}
+    messages = convert(SHOP, envelope, shop_changes(name), tmp_path, **settings)
     connect = (
         Connect.of_avro(connect_java, registry.own_url) if avro else Connect.of_json(connect_java)
     )

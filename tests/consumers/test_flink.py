@@ -50,8 +50,8 @@ def recorded(publish, registry, tmp_path_factory):
 def test_the_recorded_tables(flink, registry, recorded, label, name):
     written, table = WRITTEN[label], recorded_truth()[name]
     columns = written.columns(table)
-    told = {"table": name, "registry": registry.url}
-    options = {option: text.format(**told) for option, text in written.options.items()}
+    settings = {"table": name, "registry": registry.url}
+    options = {option: text.format(**settings) for option, text in written.options.items()}
     declared = flink.table(
         recorded(label, name), written.format, columns, table.key, options, written.metadata
     )

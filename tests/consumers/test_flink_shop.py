@@ -74,8 +74,8 @@ def duplicates_known(flink) -> Iterator[None]:
 def test_changes_in_order_and_some_twice(flink, registry, in_order, duplicates_known, label, name):
     written, table = WRITTEN[label], shop_truth()[name]
     columns = written.columns(table)
-    told = {"table": name, "registry": registry.url}
-    options = {option: text.format(**told) for option, text in written.options.items()}
+    settings = {"table": name, "registry": registry.url}
+    options = {option: text.format(**settings) for option, text in written.options.items()}
     declared = flink.table(in_order(label, name), written.format, columns, table.key, options)
     reading = flink.read(declared, columns)
     assert reading.error is None

@@ -45,7 +45,7 @@ DECLARED = {
     "TIMESTAMP_LTZ(6)": "timestamptz",
     "BYTES": "bytes",
 }
-"""How a migration declares Flink's types; those of decimals are called alike."""
+"""How a migration declares Flink's types; those of decimals have the same names."""
 
 NOTATIONS = {
     "orders": {},
@@ -63,9 +63,9 @@ def topics(flink, publish, broker) -> dict[str, list[str]]:
     raw, canal = publish([(None, line) for line in recorded_lines()]), WRITTEN["canal-json"]
     made: dict[str, list[str]] = {format: [] for format in FORMATS}
     for name, table in recorded_truth().items():
-        told = {option: text.format(table=name) for option, text in canal.options.items()}
+        with_table = {option: text.format(table=name) for option, text in canal.options.items()}
         given = canal.columns(table)
-        source = flink.table(raw, canal.format, given, table.key, told)
+        source = flink.table(raw, canal.format, given, table.key, with_table)
         written = MERGED.columns(table)
         sinks = []
         for format in FORMATS:
@@ -84,10 +84,10 @@ def as_written(column: str, kind: str) -> str:
     return f"CAST(`{column}` AS {TYPES[kind]})" if kind == "timestamp" else f"`{column}`"
 
 
-def as_canal_told(row: dict[str, Any]) -> dict[str, Any]:
+def as_canal_has_it(row: dict[str, Any]) -> dict[str, Any]:
     """A row as Flink read it: Canal leaves out the zero bytes at the end of a BINARY."""
-    told = row.get("hash8")
-    return row if told is None else {**row, "hash8": told.rstrip(b"\0")}
+    digest = row.get("hash8")
+    return row if digest is None else {**row, "hash8": digest.rstrip(b"\0")}
 
 
 def declared(type_of_flink: str) -> str:
@@ -126,5 +126,5 @@ def test_the_tables_that_flink_wrote(spark, topics, broker, tmp_path, monkeypatc
             values = {c: MERGED.value(kind, row[c]) for c, kind in table.kinds.items()}
             found[tuple(values[column] for column in table.key)] = values
         assert (
-            differences(found, {key: as_canal_told(row) for key, row in table.rows.items()}) == []
+            differences(found, {key: as_canal_has_it(row) for key, row in table.rows.items()}) == []
         )

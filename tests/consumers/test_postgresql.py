@@ -33,25 +33,25 @@ pytestmark = [
     ),
 ]
 
-TOLD = Written("", "", DEBEZIUM)
+READER = Written("", "", DEBEZIUM)
 UNSENT = "__debezium_unavailable_value"
 INFINITE = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
 """Microseconds that the connector writes for timestamps without end."""
 
 
-def value(kind: str, told: Any) -> Any:
+def value(kind: str, written: Any) -> Any:
     """What Connect's value says, in the terms of the truth."""
-    if told is None or kind == "array":
-        return told
+    if written is None or kind == "array":
+        return written
     if kind == "bool":
-        return str(told).lower()
+        return str(written).lower()
     if kind == "time3":
-        return int(told) * 1000
+        return int(written) * 1000
     if kind == "interval":
-        return Fraction(int(told))
+        return Fraction(int(written))
     if kind == "timetz":
-        return COMMON[kind](told)
-    found = TOLD.value(kind, told)
+        return COMMON[kind](written)
+    found = READER.value(kind, written)
     return INFINITE.get(found, found) if kind == "datetime6" else found
 
 
@@ -63,23 +63,23 @@ def tables_rows(connect: Connect, messages: Published, table: TruthTable) -> dic
         if row is None:
             rows.pop(place, None)
             continue
-        told = {column: value(kind, row[column]) for column, kind in table.kinds.items()}
+        values = {column: value(kind, row[column]) for column, kind in table.kinds.items()}
         was = rows.get(place, {})
-        rows[place] = {c: was.get(c, v) if unsent(v) else v for c, v in told.items()}
+        rows[place] = {c: was.get(c, v) if unsent(v) else v for c, v in values.items()}
     return rows
 
 
-def unsent(told: Any) -> bool:
-    return told in (UNSENT, UNSENT.encode())
+def unsent(value: Any) -> bool:
+    return value in (UNSENT, UNSENT.encode())
 
 
 @pytest.mark.parametrize("envelope", ["debezium-json", "debezium-avro"])
 @pytest.mark.parametrize("name", ["orders", "customers", "notes"])
 def test_the_recorded_stream_of_postgresql(connect_java, registry, tmp_path, name, envelope):
     table, avro = truth(FOLDER, name), envelope == "debezium-avro"
-    told = {"registry": registry.url} if avro else {"schemas": True}
+    settings = {"registry": registry.url} if avro else {"schemas": True}
     came = given(FOLDER, tmp_path, name)
-    messages = convert(Reader("debezium-json"), envelope, came, tmp_path, **told)
+    messages = convert(Reader("debezium-json"), envelope, came, tmp_path, **settings)
     connect = (
         Connect.of_avro(connect_java, registry.own_url) if avro else Connect.of_json(connect_java)
     )
@@ -135,8 +135,8 @@ def test_flink_reads_updates_without_the_row_before(flink, publish, tmp_path, la
     nulls = {
         (key, column)
         for key, row in found.items()
-        for column, told in row.items()
-        if told is None and table.rows[key][column] is not None
+        for column, value in row.items()
+        if value is None and table.rows[key][column] is not None
     }
     assert {column for _, column in nulls} == ({"body", "bin"} if name == "notes" else set())
     for key, column in nulls:

@@ -30,16 +30,16 @@ _DATABUS = {
 
 
 class Stream(NamedTuple):
-    """Messages of one topic, and what their reader is told."""
+    """Messages of one topic, and the settings of their reader."""
 
     messages: list[Message]
     rules: TableRules
-    told: Any
+    settings: Any
 
 
 def golden(name: str, _: str) -> Iterator[Stream]:
-    for messages, rules, told in good_streams(name):
-        yield Stream(messages * TIMES, rules, told)
+    for messages, rules, settings in good_streams(name):
+        yield Stream(messages * TIMES, rules, settings)
 
 
 def plain(name: str, folder: str) -> Iterator[Stream]:
@@ -101,8 +101,8 @@ def hostile(name: str, folder: str, seeds: range = SEEDS) -> Iterator[Stream]:
 
 def _databus(values: list[bytes]) -> Stream:
     messages = [databus_events.message_of(value, number) for number, value in enumerate(values)]
-    told = DatabusReadSettings(schemas=databus_events.SCHEMAS)
-    return Stream(messages, databus_events.RULES, told)
+    settings = DatabusReadSettings(schemas=databus_events.SCHEMAS)
+    return Stream(messages, databus_events.RULES, settings)
 
 
 STREAMS: dict[str, Callable[[str, str], Iterator[Stream]]] = {

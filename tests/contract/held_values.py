@@ -159,7 +159,7 @@ _HELD = {
 }
 
 
-class Told(NamedTuple):
+class Carried(NamedTuple):
     """Messages of one table, and what each of them holds."""
 
     name: str
@@ -170,7 +170,7 @@ class Told(NamedTuple):
 class Streams(NamedTuple):
     """Messages of several tables, and how they are read."""
 
-    tables: list[Told]
+    tables: list[Carried]
     rules: TableRules
     settings: Any
 
@@ -185,7 +185,7 @@ def declared_as(envelope: Envelope, wanted: str, folder: str) -> Streams:
         schema = intern_schema("shop", None, name, columns, ("id",), "")
         messages = [(text, _written(envelope, written, schema, text)) for text in texts]
         held = [(text, one) for text, one in messages if one is not None]
-        tables.append(Told(carrier, [one for _, one in held], [text for text, _ in held]))
+        tables.append(Carried(carrier, [one for _, one in held], [text for text, _ in held]))
         types = {"id": parse_type("int64"), "v": parse_type(wanted)}
         rules[f"shop.{name}"] = TableRule(("id",), types)
     return Streams(tables, TableRules(rules), read_settings(envelope, written))
@@ -198,8 +198,8 @@ def stated_as(envelope: Envelope, type_: str, dialect: str, folder: str) -> Stre
     columns = (*columns, column_of("v", type_, dialect))
     schema = intern_schema("shop", None, "t", columns, ("id",), dialect)
     usual = edges_of(columns[1].type)
-    told = [_written(envelope, written, schema, text) for text in dict.fromkeys(usual)]
-    whole = [one for one in told if one is not None and one.value is not None]
+    made = [_written(envelope, written, schema, text) for text in dict.fromkeys(usual)]
+    whole = [one for one in made if one is not None and one.value is not None]
     one, other = whole[:2]
     first, last = _between(one.value or b"", other.value or b"")
     messages, values = [one, other], list(usual[:2])
@@ -208,7 +208,7 @@ def stated_as(envelope: Envelope, type_: str, dialect: str, folder: str) -> Stre
         messages.append(Encoded(one.key, value, one.headers))
         values.append(literal.decode())
     rules = TableRules({"shop.t": TableRule(("id",), {})})
-    return Streams([Told(type_, messages, values)], rules, read_settings(envelope, written))
+    return Streams([Carried(type_, messages, values)], rules, read_settings(envelope, written))
 
 
 CONNECT_TYPES = {
@@ -255,7 +255,7 @@ def named_as(envelope: Envelope, name: str | None, folder: str) -> Streams:
     return Streams(made, _RULES, envelope.decode_settings())
 
 
-def _in_connect(kind: str, name: str | None) -> Told:
+def _in_connect(kind: str, name: str | None) -> Carried:
     value = {"type": kind, "optional": True, "field": "v"}
     if name is not None:
         value |= {"name": name, "parameters": CONNECT_NAMES[name]}
@@ -272,10 +272,10 @@ def _in_connect(kind: str, name: str | None) -> Told:
         b'{"schema":%b,"payload":%b}' % (schema, event % (literal, source)) for literal in literals
     ]
     messages = [Encoded(None, value, None) for value in values]
-    return Told(f"{kind} {name}", messages, [literal.decode() for literal in literals])
+    return Carried(f"{kind} {name}", messages, [literal.decode() for literal in literals])
 
 
-def _in_avro(kind: str, name: str | None, folder: str) -> Told:
+def _in_avro(kind: str, name: str | None, folder: str) -> Carried:
     plain = CONNECT_TYPES[kind]
     value: dict[str, Any] = {"type": plain, "connect.type": kind}
     if name is not None:
@@ -293,7 +293,7 @@ def _in_avro(kind: str, name: str | None, folder: str) -> Told:
         fastavro.schemaless_writer(out, parsed, event)
         messages.append(Encoded(None, b"\0" + number.to_bytes(4, "big") + out.getvalue(), None))
         values.append(repr(held))
-    return Told(f"{kind} {name}", messages, values)
+    return Carried(f"{kind} {name}", messages, values)
 
 
 def _avro_event(value: dict[str, Any]) -> dict[str, Any]:
@@ -301,14 +301,14 @@ def _avro_event(value: dict[str, Any]) -> dict[str, Any]:
     fields = [{"name": "id", "type": "long"}, {"name": "v", "type": ["null", value]}]
     row = {"type": "record", "name": "Value", "fields": fields}
     texts = [{"name": name, "type": "string"} for name in _SOURCE]
-    told = [
+    event_fields = [
         {"name": "before", "type": ["null", row]},
         {"name": "after", "type": ["null", "Value"]},
         {"name": "source", "type": {"type": "record", "name": "Source", "fields": texts}},
         {"name": "op", "type": "string"},
         {"name": "ts_ms", "type": "long"},
     ]
-    return {"type": "record", "name": "Envelope", "namespace": "shop.t", "fields": told}
+    return {"type": "record", "name": "Envelope", "namespace": "shop.t", "fields": event_fields}
 
 
 _WHOLE = [int(text) for text in CARRIERS["int64"]]
@@ -418,8 +418,8 @@ def read(
         for row in rows:
             if row["outcome"] == "schema":
                 schemas[row["schema_id"]] = TableSchema.from_json(row["extra"])
-        told = [row for row in rows if row["outcome"] in ("ok", "refused")]
-        found.append([_read(row, schemas) for row in told])
+        changes = [row for row in rows if row["outcome"] in ("ok", "refused")]
+        found.append([_read(row, schemas) for row in changes])
     return found, 0 if bulk is None else bulk.in_bulk
 
 

@@ -37,8 +37,8 @@ def tables() -> str:
             f"- `{limit.capability}` in part with `{limit.under}`: {limit.sentence}."
             for limit in envelope.limits
         ]
-        told = [f"`{name}` ({becomes})" for name, becomes in envelope.not_written.items()]
-        lines += ["", f"Not written: {'; '.join(told)}."] if told else []
+        names = [f"`{name}` ({becomes})" for name, becomes in envelope.not_written.items()]
+        lines += ["", f"Not written: {'; '.join(names)}."] if names else []
     return "\n".join(lines) + "\n"
 
 
@@ -61,10 +61,10 @@ def layout_text(layout: SequenceLayout) -> str:
             parts.append(f"{name} ({width})")
     if layout.shared:
         parts.append(f"position ({POSITION_DIGITS})")
-    told = " + ".join(parts) if len(parts) > 1 else "as it is"
+    text = " + ".join(parts) if len(parts) > 1 else "as it is"
     room = layout.fits(UNSIGNED), layout.fits(SIGNED)
     bits = {(True, True): "", (True, False): ", 64 bits without sign"}.get(room, ", wide")
-    return f"{', '.join(layout.connector)}{': ' if layout.connector else ''}{told}{bits}"
+    return f"{', '.join(layout.connector)}{': ' if layout.connector else ''}{text}{bits}"
 
 
 PAGES = {

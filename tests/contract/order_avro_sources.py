@@ -19,8 +19,8 @@ Row = dict[str, Any]
 
 
 def named(kind: str, space: str, name: str, *fields: tuple[str, Any]) -> Row:
-    told = [{"name": field, "type": of} for field, of in fields]
-    return {"type": kind, "name": name, "namespace": space, "fields": told}
+    declared = [{"name": field, "type": of} for field, of in fields]
+    return {"type": kind, "name": name, "namespace": space, "fields": declared}
 
 
 COLUMNS = ("id", "long"), ("v", ["null", "string"])
@@ -43,11 +43,11 @@ IBM = named("record", "value.SOURCEDB.shop", "t", *COLUMNS)
 
 def registry_of(*schemas: tuple[str, Row]) -> Row:
     """What `schemas` of the settings holds: subjects and schemas, numbered from 1."""
-    told = {
+    registry = {
         str(number): {"subject": subject, "schema": schema}
         for number, (subject, schema) in enumerate(schemas, 1)
     }
-    return {"avro": told}
+    return {"avro": registry}
 
 
 DEBEZIUM_SCHEMAS = registry_of(("s.shop.t-key", DEBEZIUM_KEY), ("s.shop.t-value", DEBEZIUM))
@@ -60,10 +60,10 @@ def framed(number: int, schema: Row, record: Row) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + out.getvalue()
 
 
-def debezium(told: list[bytes]) -> list[Encoded]:
+def debezium(values: list[bytes]) -> list[Encoded]:
     """Debezium's events with Confluent's Avro converter, of those in JSON."""
     found = []
-    for value in told:
+    for value in values:
         event = json.loads(value)
         row = event["before"] if event["after"] is None else event["after"]
         key = framed(1, DEBEZIUM_KEY, {"id": row["id"]})

@@ -27,7 +27,7 @@ NAMES = ("shop.t", "shop.public.t", "shop.S.t", "shop.dbo.t", "SOURCEDB.shop.t")
 
 
 def converter_of(
-    source: Source, target: str, told: Row, refused: list[Any]
+    source: Source, target: str, written: Row, refused: list[Any]
 ) -> tuple[Converter, Any, Any]:
     """A converter that knows nothing yet, and the envelopes."""
     reads, writes = registry.get(source.envelope), registry.get(target)
@@ -36,21 +36,21 @@ def converter_of(
         writes,
         TableRules(dict.fromkeys(NAMES, RULES)),
         reads.decode_settings(**dict(source.settings)),
-        writes.encode_settings(**told),
+        writes.encode_settings(**written),
         lambda message, _, kind, why: refused.append((kind, why, message)),
     )
     return converter, reads, writes
 
 
 def converted(
-    source: Source, target: str, told: Row, batches: Iterable[list[Message]]
+    source: Source, target: str, written: Row, batches: Iterable[list[Message]]
 ) -> tuple[list[Encoded], dict[str, int]]:
     """The written messages, each batch by a converter of its own, and the made ids of the last."""
     found: list[Encoded] = []
     made: dict[str, int] = {}
     for batch in batches:
         refused: list[Any] = []
-        converter, _, _ = converter_of(source, target, told, refused)
+        converter, _, _ = converter_of(source, target, written, refused)
         converter.convert(batch, found, [])
         assert not refused
         assert not converter.finish()
@@ -65,10 +65,10 @@ def in_bulk(source: Source, target: str) -> bool:
 
 
 def converted_at_once(
-    source: Source, target: str, told: Row, messages: list[Message]
+    source: Source, target: str, written: Row, messages: list[Message]
 ) -> tuple[list[bytes], int, dict[str, int]]:
     """The written values, how many changes were converted at once, and the ids that were made."""
-    converter, reads, writes = converter_of(source, target, told, [])
+    converter, reads, writes = converter_of(source, target, written, [])
     bulk = BulkConverter(reads, writes, converter, fewest=1)
     found: list[bytes] = []
     for first in range(0, len(messages), 20):

@@ -64,95 +64,95 @@ def images(number: int, before: Row | None, after: Row | None) -> Iterator[Effec
         yield int(before["id"]), number, 1, None
 
 
-def datahub_tuple(told: Row) -> Iterator[Effect]:
-    number, before = int(told["_sequence_id_"]), told["_before_image_"] == "Y"
-    key, row = row_of(told)
-    gone = before or told["_operation_type_"] == "D"
-    rank = 0 if before and told["_operation_type_"] == "U" else 1
+def datahub_tuple(document: Row) -> Iterator[Effect]:
+    number, before = int(document["_sequence_id_"]), document["_before_image_"] == "Y"
+    key, row = row_of(document)
+    gone = before or document["_operation_type_"] == "D"
+    rank = 0 if before and document["_operation_type_"] == "U" else 1
     yield key, number, rank, None if gone else row
 
 
-def datahub_blob(told: Row) -> Iterator[Effect]:
-    payload = told["payload"]
+def datahub_blob(document: Row) -> Iterator[Effect]:
+    payload = document["payload"]
     number, op = int(payload["sequenceId"]), payload["op"]
     name = "after" if op in ("INSERT", "UPDATE_AFTER") else "before"
     key, row = row_of(payload[name]["dataColumn"])
     yield key, number, 0 if op == "UPDATE_BEFOR" else 1, None if name == "before" else row
 
 
-def oms_default(told: Row) -> Iterator[Effect]:
-    number = told["allMetaData"].get("storeDataSequence", FULL)
-    assert number != FULL or told["recordType"] == "ROW"
+def oms_default(document: Row) -> Iterator[Effect]:
+    number = document["allMetaData"].get("storeDataSequence", FULL)
+    assert number != FULL or document["recordType"] == "ROW"
     assert number < 2**64
-    yield from images(number, told["prevStruct"], told["postStruct"])
+    yield from images(number, document["prevStruct"], document["postStruct"])
 
 
-def oms_dataworks(told: Row) -> Iterator[Effect]:
-    payload = told["payload"]
+def oms_dataworks(document: Row) -> Iterator[Effect]:
+    payload = document["payload"]
     number = FULL if payload["scn"] in (None, "null") else int(payload["scn"])
     assert number != FULL or payload["op"] == "INSERT"
     was, now = (image and image["data"] for image in (payload["before"], payload["after"]))
     yield from images(number, was, now)
 
 
-def oms_shareplex(told: Row) -> Iterator[Effect]:
-    meta, data = told["meta"], told["data"]
+def oms_shareplex(document: Row) -> Iterator[Effect]:
+    meta, data = document["meta"], document["data"]
     number = int(meta["scn"]) * 10**6 if "scn" in meta else FULL
     number += int(meta.get("idx", "0/0").split("/")[0])
     assert number > 0 or meta["op"] == "ins"
     if meta["op"] == "del":
         yield from images(number, data, None)
     else:
-        yield from images(number, told.get("key"), {**(told.get("key") or {}), **data})
+        yield from images(number, document.get("key"), {**(document.get("key") or {}), **data})
 
 
-def ogg(told: Row) -> Iterator[Effect]:
-    place = told.get("pos", "00000000-1")
+def ogg(document: Row) -> Iterator[Effect]:
+    place = document.get("pos", "00000000-1")
     number = FULL if "-" in place else int(place)
-    yield from images(number, told.get("before"), told.get("after"))
+    yield from images(number, document.get("before"), document.get("after"))
 
 
-def dms_s3(told: Row) -> Iterator[Effect]:
-    number = int(told["seq"]) if told.get("seq") else FULL
-    assert number != FULL or "Op" not in told
-    gone = told.get("Op") == "D"
-    yield from images(number, told if gone else None, None if gone else told)
+def dms_s3(document: Row) -> Iterator[Effect]:
+    number = int(document["seq"]) if document.get("seq") else FULL
+    assert number != FULL or "Op" not in document
+    gone = document.get("Op") == "D"
+    yield from images(number, document if gone else None, None if gone else document)
 
 
-def dms_s3_without_ids(told: Row) -> Iterator[Effect]:
-    gone = told.get("Op") == "D"
-    yield from images(FULL, told if gone else None, None if gone else told)
+def dms_s3_without_ids(document: Row) -> Iterator[Effect]:
+    gone = document.get("Op") == "D"
+    yield from images(FULL, document if gone else None, None if gone else document)
 
 
-def canal(told: Row) -> Iterator[Effect]:
-    for place, row in enumerate(told["data"]):
-        old = told["old"][place] if told["old"] else None
-        gone = told["type"] == "DELETE"
+def canal(document: Row) -> Iterator[Effect]:
+    for place, row in enumerate(document["data"]):
+        old = document["old"][place] if document["old"] else None
+        gone = document["type"] == "DELETE"
         yield from images(FULL, row if gone else old, None if gone else row)
 
 
-def tidb_canal(told: Row) -> Iterator[Effect]:
-    number, gone = told["_tidb"].get("commitTs", FULL), told["type"] == "DELETE"
-    assert number != FULL or told["type"] == "INSERT"
-    key, row = row_of(told["data"][0])
+def tidb_canal(document: Row) -> Iterator[Effect]:
+    number, gone = document["_tidb"].get("commitTs", FULL), document["type"] == "DELETE"
+    assert number != FULL or document["type"] == "INSERT"
+    key, row = row_of(document["data"][0])
     # Of one commit a DELETE of a row comes first.
     yield key, number, 0 if gone else 1, None if gone else row
 
 
-def maxwell(told: Row) -> Iterator[Effect]:
-    gone = told["type"] == "delete"
+def maxwell(document: Row) -> Iterator[Effect]:
+    gone = document["type"] == "delete"
     yield from images(
-        FULL, told["data"] if gone else told.get("old"), None if gone else told["data"]
+        FULL, document["data"] if gone else document.get("old"), None if gone else document["data"]
     )
 
 
-def dms(told: Row) -> Iterator[Effect]:
-    gone, row = told["metadata"]["operation"] == "delete", told["data"]
-    yield from images(FULL, row if gone else told.get("before-image"), None if gone else row)
+def dms(document: Row) -> Iterator[Effect]:
+    gone, row = document["metadata"]["operation"] == "delete", document["data"]
+    yield from images(FULL, row if gone else document.get("before-image"), None if gone else row)
 
 
-def debezium(told: Row) -> Iterator[Effect]:
-    yield from images(FULL, told["before"], told["after"])
+def debezium(document: Row) -> Iterator[Effect]:
+    yield from images(FULL, document["before"], document["after"])
 
 
 def in_json(read: Callable[[Row], Iterator[Effect]]) -> Reader:
@@ -199,10 +199,12 @@ def databus_binary(message: Encoded) -> Iterator[Effect]:
 
 def databus_json(message: Encoded) -> Iterator[Effect]:
     for line in (message.value or b"").splitlines():
-        told = json.loads(line)
-        if not told.get("endOfPeriod"):
-            value = base64.b64decode(told["value"])
-            yield from _databus(message, told["sequence"], told["opcode"] == "DELETE", value)
+        document = json.loads(line)
+        if not document.get("endOfPeriod"):
+            value = base64.b64decode(document["value"])
+            yield from _databus(
+                message, document["sequence"], document["opcode"] == "DELETE", value
+            )
 
 
 def _databus(message: Encoded, window: int, gone: bool, value: bytes) -> Iterator[Effect]:
@@ -225,7 +227,7 @@ READERS: dict[str, tuple[Reader, Row]] = {
     "tidb-canal": (in_json(tidb_canal), {}),
     "dms-s3": (in_json(dms_s3), S3),
 }
-"""For each target with ids its consumer, and what writing is told."""
+"""For each target with ids its consumer, and the settings for writing."""
 
 ARRIVAL: dict[str, tuple[Reader, Row]] = {
     **READERS,

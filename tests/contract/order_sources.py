@@ -136,10 +136,10 @@ def datahub_tuple(event: Event) -> list[bytes]:
     found = []
     for row, flags in ((event.before, "YN"), (event.after, "NY")):
         if row is not None:
-            told = {"_sequence_id_": number, "_operation_type_": LETTERS[event.operation]}
-            told |= {"_execute_time_": str(TIME), "_source_table_": "shop.t"}
-            told |= {"_before_image_": flags[0], "_after_image_": flags[1]}
-            found.append(dumps(told | (texts(row) or {})))
+            record = {"_sequence_id_": number, "_operation_type_": LETTERS[event.operation]}
+            record |= {"_execute_time_": str(TIME), "_source_table_": "shop.t"}
+            record |= {"_before_image_": flags[0], "_after_image_": flags[1]}
+            found.append(dumps(record | (texts(row) or {})))
     return found
 
 
@@ -200,10 +200,10 @@ def oms_shareplex(event: Event) -> list[bytes]:
     if event.operation != "read":
         scn, place = divmod(event.number, 3)
         meta |= {"idx": f"{place + 1}/3", "trans": "t", "scn": str(scn)}
-    told: Row = {"data": event.after or event.before, "meta": meta}
+    document: Row = {"data": event.after or event.before, "meta": meta}
     if op == "upd":
-        told["key"] = event.before
-    return [dumps(told)]
+        document["key"] = event.before
+    return [dumps(document)]
 
 
 def debezium(event: Event, position: Row, before: Row | None) -> list[bytes]:
@@ -231,56 +231,58 @@ def debezium_mysql(event: Event) -> list[bytes]:
 def debezium_postgresql(event: Event) -> list[bytes]:
     commit, place = divmod(event.number, 4)
     lsn = commit * 1000 + place
-    told = {"lsn": lsn, "sequence": json.dumps([str(commit * 1000 - 1), str(lsn)])}
-    return debezium(event, {"connector": "postgresql", "schema": "public", **told}, event.before)
+    numbers = {"lsn": lsn, "sequence": json.dumps([str(commit * 1000 - 1), str(lsn)])}
+    return debezium(event, {"connector": "postgresql", "schema": "public", **numbers}, event.before)
 
 
 def debezium_oracle(event: Event) -> list[bytes]:
-    told = {"scn": str(event.number), "commit_scn": str(event.number // 5), "ssn": 0}
+    place = {"scn": str(event.number), "commit_scn": str(event.number // 5), "ssn": 0}
     if event.operation == "read":
-        told = {"scn": "1"}
-    return debezium(event, {"connector": "oracle", "schema": "S", **told}, event.before)
+        place = {"scn": "1"}
+    return debezium(event, {"connector": "oracle", "schema": "S", **place}, event.before)
 
 
 def debezium_sqlserver(event: Event) -> list[bytes]:
     commit, rest = divmod(event.number, 5)
-    told: Row = {"commit_lsn": f"00000027:{commit:08x}:0003", "event_serial_no": 1}
-    told["change_lsn"] = f"00000027:{commit:08x}:{rest + 4:04x}"
+    place: Row = {"commit_lsn": f"00000027:{commit:08x}:0003", "event_serial_no": 1}
+    place["change_lsn"] = f"00000027:{commit:08x}:{rest + 4:04x}"
     if event.operation == "read":
-        told = {"commit_lsn": "00000027:00000000:0001"}
-    return debezium(event, {"connector": "sqlserver", "schema": "dbo", **told}, event.before)
+        place = {"commit_lsn": "00000027:00000000:0001"}
+    return debezium(event, {"connector": "sqlserver", "schema": "dbo", **place}, event.before)
 
 
 def maxwell(event: Event) -> list[bytes]:
     kind = "bootstrap-insert" if event.operation == "read" else event.operation
-    told: Row = {"database": "shop", "table": "t", "type": kind, "ts": TIME // 1000}
-    told["primary_key_columns"] = ["id"]
+    document: Row = {"database": "shop", "table": "t", "type": kind, "ts": TIME // 1000}
+    document["primary_key_columns"] = ["id"]
     if event.operation != "read":
         file, pos = divmod(event.number - event.shared, 5)
-        told |= {"xid": 7, "position": f"binlog.{file + 9:06}:{997 + pos}"}
-    told["data"] = event.after or event.before
+        document |= {"xid": 7, "position": f"binlog.{file + 9:06}:{997 + pos}"}
+    document["data"] = event.after or event.before
     if event.operation == "update":
-        told["old"] = {n: v for n, v in (event.before or {}).items() if told["data"][n] != v}
-    return [dumps(told)]
+        document["old"] = {
+            n: v for n, v in (event.before or {}).items() if document["data"][n] != v
+        }
+    return [dumps(document)]
 
 
 def maxwell_with_places(event: Event) -> list[bytes]:
     """Of a transaction of four rows, each with its place in it and the last with `commit`."""
-    told = json.loads(maxwell(event)[0])
+    document = json.loads(maxwell(event)[0])
     if event.operation != "read":
         transaction, place = divmod(event.number, 4)
-        told |= {"xid": 7000 + transaction, "position": f"binlog.000009:{997 + transaction}"}
-        told |= {"xoffset": place} if place < 3 else {"commit": True}
-    return [dumps(told)]
+        document |= {"xid": 7000 + transaction, "position": f"binlog.000009:{997 + transaction}"}
+        document |= {"xoffset": place} if place < 3 else {"commit": True}
+    return [dumps(document)]
 
 
 def ogg(event: Event) -> list[bytes]:
     place = f"{event.number:020d}"
     if event.operation == "read":
         place = f"00000000-1{event.number:010d}"
-    told: Row = {"table": "shop.t", "op_type": LETTERS[event.operation]}
-    told |= {"op_ts": "2024-05-06 07:08:09.123456", "pos": place, "primary_keys": ["id"]}
-    return [dumps(told | {"before": event.before, "after": event.after})]
+    settings: Row = {"table": "shop.t", "op_type": LETTERS[event.operation]}
+    settings |= {"op_ts": "2024-05-06 07:08:09.123456", "pos": place, "primary_keys": ["id"]}
+    return [dumps(settings | {"before": event.before, "after": event.after})]
 
 
 def dms(event: Event) -> list[bytes]:
@@ -290,48 +292,48 @@ def dms(event: Event) -> list[bytes]:
     if event.operation != "read":
         commit, place = divmod(event.number, 4)
         about["stream-position"] = f"00000002/{commit:08X}.3.00000002/{commit * 4 + place:08X}"
-    told: Row = {"data": event.after or event.before, "metadata": about}
+    document: Row = {"data": event.after or event.before, "metadata": about}
     if event.operation == "update":
-        told["before-image"] = event.before
-    return [dumps(told)]
+        document["before-image"] = event.before
+    return [dumps(document)]
 
 
 def dms_of_mysql(event: Event) -> list[bytes]:
     """The binlog's place of the transaction, and the number of the record in it."""
-    told = json.loads(dms(event)[0])
+    document = json.loads(dms(event)[0])
     if event.operation != "read":
         transaction, place = divmod(event.number, 4)
-        about, binlog = told["metadata"], f"mysql-bin.000012:{900 + transaction}"
+        about, binlog = document["metadata"], f"mysql-bin.000012:{900 + transaction}"
         about["stream-position"] = f"{binlog}:-1:{event.number}:677883278264080:{binlog}"
         about["transaction-id"] = 12 * 2**32 + 154 + transaction
         about["transaction-record-id"] = place + 1
-    return [dumps(told)]
+    return [dumps(document)]
 
 
 def dms_of_one_number(event: Event) -> list[bytes]:
-    told = json.loads(dms(event)[0])
+    document = json.loads(dms(event)[0])
     if event.operation != "read":
-        told["metadata"]["stream-position"] = str(event.number)
-    return [dumps(told)]
+        document["metadata"]["stream-position"] = str(event.number)
+    return [dumps(document)]
 
 
 def dms_s3(event: Event) -> list[bytes]:
     row = event.after or event.before or {}
     place = "" if event.operation == "read" else f"{event.number:035d}"
-    told = {} if event.operation == "read" else {"Op": LETTERS[event.operation]}
-    return [dumps({**told, "seq": place, **row})]
+    operation = {} if event.operation == "read" else {"Op": LETTERS[event.operation]}
+    return [dumps({**operation, "seq": place, **row})]
 
 
 def canal(event: Event) -> list[bytes]:
-    told: Row = {"database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False, "sql": ""}
-    told |= {"type": "INSERT" if event.operation == "read" else event.operation.upper()}
-    told |= {"es": TIME, "ts": TIME, "mysqlType": {"id": "bigint", "v": "varchar(9)"}}
+    document: Row = {"database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False, "sql": ""}
+    document |= {"type": "INSERT" if event.operation == "read" else event.operation.upper()}
+    document |= {"es": TIME, "ts": TIME, "mysqlType": {"id": "bigint", "v": "varchar(9)"}}
     after = texts(event.after or event.before) or {}
-    told |= {"sqlType": {"id": -5, "v": 12}, "data": [after], "old": None}
+    document |= {"sqlType": {"id": -5, "v": 12}, "data": [after], "old": None}
     if event.operation == "update":
         old = texts(event.before) or {}
-        told["old"] = [{n: v for n, v in old.items() if after[n] != v}]
-    return [dumps(told)]
+        document["old"] = [{n: v for n, v in old.items() if after[n] != v}]
+    return [dumps(document)]
 
 
 def tidb_canal(event: Event) -> list[bytes]:
@@ -347,21 +349,33 @@ def tidb_canal(event: Event) -> list[bytes]:
     place = {} if event.operation == "read" else {"commitTs": event.number}
     found = []
     for kind, before, after in steps:
-        told: Row = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
-        told |= {"type": kind, "es": TIME, "ts": TIME, "sql": "", "sqlType": {"id": -5, "v": 12}}
-        told |= {"mysqlType": {"id": "bigint", "v": "varchar"}}
-        told |= {"old": [texts(before)] if kind == "UPDATE" else None}
-        found.append(dumps({**told, "data": [texts(after or before)], "_tidb": place}))
+        document: Row = {
+            "id": 0,
+            "database": "shop",
+            "table": "t",
+            "pkNames": ["id"],
+            "isDdl": False,
+        }
+        document |= {
+            "type": kind,
+            "es": TIME,
+            "ts": TIME,
+            "sql": "",
+            "sqlType": {"id": -5, "v": 12},
+        }
+        document |= {"mysqlType": {"id": "bigint", "v": "varchar"}}
+        document |= {"old": [texts(before)] if kind == "UPDATE" else None}
+        found.append(dumps({**document, "data": [texts(after or before)], "_tidb": place}))
     return found
 
 
 def oms_canal(event: Event) -> list[bytes]:
     """The fields of Canal and the values of OMS."""
-    told = json.loads(canal(event)[0])
-    told["mysqlType"] = {"id": "int64", "v": "varchar"}
-    for row in (*told["data"], *(told["old"] or ())):
+    document = json.loads(canal(event)[0])
+    document["mysqlType"] = {"id": "int64", "v": "varchar"}
+    for row in (*document["data"], *(document["old"] or ())):
         row |= {"id": int(row["id"])} if "id" in row else {}
-    return [dumps(told)]
+    return [dumps(document)]
 
 
 _TABLE = intern_schema(
@@ -405,7 +419,7 @@ class Source:
         moves: whether its messages tell changes of the key.
         partitions: partitions among which its changes keep their order by ids; none where it has
             no ids.
-        settings: what reading is told.
+        settings: those of its reading.
     """
 
     envelope: str
@@ -457,11 +471,11 @@ def messages_of(source: Source, history: History) -> list[list[Message]]:
     offsets: dict[int, int] = {}
     found = []
     for event in history.events:
-        told = []
+        batch = []
         for made in source.messages(event):
             offset = offsets[event.partition] = offsets.get(event.partition, -1) + 1
             one = made if isinstance(made, Encoded) else Encoded(None, made)
             place = "shop.t", event.partition, offset, TIME
-            told.append(Message(*place, one.key, one.value, one.headers))
-        found.append(told)
+            batch.append(Message(*place, one.key, one.value, one.headers))
+        found.append(batch)
     return found

@@ -23,27 +23,27 @@ OUTCOMES = {"ok", "refused", "skipped"}
 
 @lru_cache
 def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
-    """The messages of the golden cases, with what their readers are told."""
+    """The messages of the golden cases, with the settings of their readers."""
     found = []
     for path in sorted(Path(golden.HERE, name).glob("*.json")):
         case = msgspec.json.decode(path.read_bytes(), type=golden.Case)
         if (case.read_as or name) != name:
             continue
-        told = registry.get(name).decode_settings(**case.settings)
+        settings = registry.get(name).decode_settings(**case.settings)
         for place, wire in enumerate(case.messages):
             headers = [(n, golden.bytes_of(v)) for n, v in wire.headers or ()] or None
             key, value = golden.bytes_of(wire.key), golden.bytes_of(wire.value)
             message = Message("topic", 0, place, wire.timestamp, key, value, headers)
-            found.append((message, golden.rules_of(case.tables), told))
+            found.append((message, golden.rules_of(case.tables), settings))
     return found
 
 
 def good_streams(name: str) -> list[tuple[list[Message], TableRules, Any]]:
-    """The messages of the golden cases that are read alike, with what their reader is told."""
+    """The messages of the golden cases that are read the same way, with those settings."""
     found: dict[str, tuple[list[Message], TableRules, Any]] = {}
-    for message, rules, told in good_messages(name):
-        alike = repr((rules.exact, rules.patterns, told))
-        messages, _, _ = found.setdefault(alike, ([], rules, told))
+    for message, rules, settings in good_messages(name):
+        same = repr((rules.exact, rules.patterns, settings))
+        messages, _, _ = found.setdefault(same, ([], rules, settings))
         messages.append(message)
     return list(found.values())
 

@@ -149,8 +149,8 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
     ],
     "schema_name": lambda: [change("insert", after=ROW, schema=IN_PUBLIC)],
     "database_kind": lambda: [
-        change(operation, before, after, extra=b'{"%b":{"dbType":"%b"}}' % told)
-        for told in ((b"oms", b"OB_ORACLE"), (b"dataworks", b"ORACLE"), (b"streamx", b"Oracle"))
+        change(operation, before, after, extra=b'{"%b":{"dbType":"%b"}}' % origin)
+        for origin in ((b"oms", b"OB_ORACLE"), (b"dataworks", b"ORACLE"), (b"streamx", b"Oracle"))
         for operation, before, after in (
             ("insert", None, ROW),
             ("update", ROW, OTHER),

@@ -74,11 +74,11 @@ def codes() -> str:
 def fields() -> str:
     """Every field of a migration with its type, its default and its meaning."""
     parts: list[str] = []
-    told: set[type[BaseModel]] = set()
+    listed: set[type[BaseModel]] = set()
     for path, model in _models("", Migration):
-        if model in told:
+        if model in listed:
             continue
-        told.add(model)
+        listed.add(model)
         title = f"`{path}`" if path else "The migration"
         parts += [f"### {title}", "", _said(model.__doc__), ""]
         parts += ["| field | type | default | meaning |", "|---|---|---|---|"]

@@ -57,7 +57,7 @@ class Trip:
     """Why what was written is not read again."""
     read: list[Change] = field(default_factory=list)
     bare: list[Change] = field(default_factory=list)
-    """Read by someone who was told nothing about the table, where that was asked for."""
+    """Read by someone without declarations of the table, where that was asked for."""
 
 
 def write_settings(envelope: Envelope, **settings: Any) -> Any:
@@ -65,8 +65,8 @@ def write_settings(envelope: Envelope, **settings: Any) -> Any:
 
 
 def read_settings(envelope: Envelope, written: Any) -> Any:
-    """Reading is told what writing was told, where both name it the same."""
-    told: dict[str, Any] = {}
+    """Reading has the settings of writing, where both name it the same."""
+    settings: dict[str, Any] = {}
     for name in envelope.decode_settings.model_fields:
         value = getattr(written, name, None)
         if value is None:
@@ -75,8 +75,8 @@ def read_settings(envelope: Envelope, written: Any) -> Any:
             envelope.decode_settings.model_validate({name: value})
         except ValidationError:
             continue
-        told[name] = value
-    return envelope.decode_settings.model_validate(told)
+        settings[name] = value
+    return envelope.decode_settings.model_validate(settings)
 
 
 def rules_for(envelope: Envelope, schemas: list[TableSchema]) -> TableRules:
@@ -132,9 +132,9 @@ def travel(
         trip = Trip(change)
         trips.append(trip)
         try:
-            told: list[str] = []
-            trip.encoded = encoder.encode(change, told)
-            trip.losses = lost_of(told)
+            lost: list[str] = []
+            trip.encoded = encoder.encode(change, lost)
+            trip.losses = lost_of(lost)
         except Refusal as refusal:
             trip.refusal = refusal
             continue
@@ -203,10 +203,10 @@ def differences(trip: Trip) -> set[str]:
     return lost | _common_differences(change, trip.read[-1])
 
 
-def _alike(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _same_order(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The sequence, and the one number that a target makes of it, left out of some messages or not.
 
-    No source was told, so each part has the digits of one of which nothing is known.
+    No source is stated, so each part has the digits of one of which nothing is known.
     """
     wide = SequenceLayout((), (WIDE,) * (len(sequence) - 1))
     try:
@@ -226,7 +226,7 @@ def _common_differences(change: Change, found: Change) -> set[str]:
         if theirs.schema != mine.schema:
             assert theirs.schema is None, f"{named(change)}: schema {theirs.schema!r}"
             lost.add("schema_name")
-    if change.sequence is not None and found.sequence not in _alike(change.sequence):
+    if change.sequence is not None and found.sequence not in _same_order(change.sequence):
         lost.add("sequence_id")
     if change.source_time != found.source_time:
         lost.add("source_time")
@@ -292,7 +292,7 @@ def _operation_differences(change: Change, found: Change) -> set[str]:
             return {"full_rows"}
         return set()
     if change.operation == "upsert":
-        # There is no envelope in which an upsert could be told from an insert or update.
+        # There is no envelope in which an upsert could be distinguished from an insert or update.
         assert found.operation in ("upsert", "insert", "update")
         return set()
     if found.operation == "upsert" and change.operation in ("insert", "update"):
@@ -302,7 +302,7 @@ def _operation_differences(change: Change, found: Change) -> set[str]:
 
 
 def _schema_differences(trip: Trip) -> set[str]:
-    """Types and key as one finds them who was told nothing."""
+    """Types and key as one finds them without declarations."""
     schema = trip.change.schema
     if not trip.bare:
         return {"types"}

@@ -50,7 +50,7 @@ def test_every_target_is_one_of_both():
 @properties(2, nightly=-(-HISTORIES // len(PAIRS)))
 @given(data=st.data())
 def test_messages_as_they_arrive_give_the_rows_of_the_source(name, target, data):
-    source, told = SOURCES[name], ARRIVAL[target][1]
+    source, written_as = SOURCES[name], ARRIVAL[target][1]
     partitions = data.draw(st.sampled_from([1, 3]))
     moves = source.moves and (partitions == 1 or target in APART)
     history = data.draw(histories(3, moves, by_key=True))
@@ -63,7 +63,7 @@ def test_messages_as_they_arrive_give_the_rows_of_the_source(name, target, data)
         )
         for a, b in pairwise(cuts)
     ]
-    written, _ = converted(source, target, told, batches)
+    written, _ = converted(source, target, written_as, batches)
     topic: list[list[Encoded]] = [[] for _ in range(partitions)]
     for message in written:
         # Those without key follow their table, which is the same for all.

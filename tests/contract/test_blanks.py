@@ -14,10 +14,10 @@ from waybill.records import Message
 @pytest.mark.parametrize("source", READ)
 def test_blanks_around_a_message_say_nothing(source, blanks):
     """Every golden message twice, so that it is read the fast way too."""
-    for messages, rules, told in good_streams(source):
+    for messages, rules, settings in good_streams(source):
         found = []
         for first, last in (blanks, (b"", b"")):
-            decoder = registry.get(source).decoder(told, rules)  # type: ignore[misc]
+            decoder = registry.get(source).decoder(settings, rules)  # type: ignore[misc]
             for message in messages * 2:
                 if not message.value:
                     continue

@@ -66,7 +66,7 @@ class Outcome:
     """What a converter made, refused and counted."""
 
     def __init__(
-        self, source: str, target: str, rules: TableRules, told: Any = None, written: Any = None
+        self, source: str, target: str, rules: TableRules, read: Any = None, written: Any = None
     ) -> None:
         reads, writes = registry.get(source), registry.get(target)
         self.refused: list[tuple[int, int, str, str]] = []
@@ -75,7 +75,7 @@ class Outcome:
             reads,
             writes,
             rules,
-            reads.decode_settings() if told is None else told,
+            reads.decode_settings() if read is None else read,
             writes.encode_settings() if written is None else written,
             lambda message, index, kind, why: self.refused.append(
                 (message.offset, index, kind, why)
@@ -129,12 +129,12 @@ def agree(
     target: str,
     lines: list[bytes],
     rules: TableRules,
-    told: Any = None,
+    read: Any = None,
     written: Any = None,
 ) -> int:
     """Hold both ways against each other; returns how many messages were written at once."""
-    expected = one_by_one(Outcome(source, target, rules, told, written), lines)
-    outcome = Outcome(source, target, rules, told, written)
+    expected = one_by_one(Outcome(source, target, rules, read, written), lines)
+    outcome = Outcome(source, target, rules, read, written)
     found = in_bulk(outcome, lines)
     for place, (one, other) in enumerate(
         itertools.zip_longest(expected["values"], found["values"])
@@ -160,7 +160,7 @@ def text_of(dice: random.Random, column: Any, hard: bool) -> str:
 def stream(
     source: str, dice: random.Random, size: int, settings: Any = None
 ) -> tuple[list[bytes], TableRules]:
-    """Lines of one table as the envelope writes them, most of them alike, and its declaration."""
+    """Lines of one table as the envelope writes them, most of one shape, and its declaration."""
     dialect = dice.choice(["mysql", "mysql", "postgresql", ""])
     names = ["id", *dice.sample(["name", "amount", "at", "列", "a b", "op", "f0", "x:y"], 4)]
     kinds = ["bigint" if dialect else "int64", *(dice.choice(KINDS[dialect]) for _ in names[1:])]
@@ -218,7 +218,7 @@ def stream(
     return [line for line in lines if b"\n" not in line], rules_for(envelope, [schema])
 
 
-def told_settings(source: str) -> Any:
+def settings_for(source: str) -> Any:
     envelope = registry.get(source)
     return read_settings(envelope, write_settings(envelope))
 
@@ -229,7 +229,7 @@ def told_settings(source: str) -> Any:
 def test_streams(source, target, seed):
     dice = random.Random(seed)
     lines, rules = stream(source, dice, 60)
-    agree(source, target, lines, rules, told_settings(source))
+    agree(source, target, lines, rules, settings_for(source))
 
 
 NEEDS_A_SCHEMA = "shape"
@@ -256,7 +256,7 @@ def test_damaged_streams(source, target, seed):
     dice = random.Random(seed)
     lines, rules = stream(source, dice, 60)
     lines = list(itertools.chain.from_iterable(damaged(dice, line) for line in lines))
-    agree(source, target, lines, rules, told_settings(source))
+    agree(source, target, lines, rules, settings_for(source))
 
 
 def damaged(dice: random.Random, line: bytes) -> list[bytes]:
@@ -305,9 +305,9 @@ DIGITS = [
 @some_pairs(1)
 def test_golden_messages(source, target):
     """Every golden message several times, so that its form is known when it comes again."""
-    for messages, rules, told in good_streams(source):
+    for messages, rules, settings in good_streams(source):
         lines = [m.value for m in messages if m.value and b"\n" not in m.value]
-        agree(source, target, lines * 6, rules, told)
+        agree(source, target, lines * 6, rules, settings)
 
 
 @pairs
@@ -340,7 +340,7 @@ def test_most_messages_are_converted_at_once(source, target):
             source_time=1_700_000_000_000_000 + number * 1_000_000,
         )
         lines += [e.value for e in encoder.encode(change, []) if e.value is not None]
-    written = agree(source, target, lines, rules_for(envelope, [schema]), told_settings(source))
+    written = agree(source, target, lines, rules_for(envelope, [schema]), settings_for(source))
     # Decoders that remember tables read the first blocks on their own.
     assert written >= 250
 
@@ -363,7 +363,7 @@ def test_what_a_row_lacks_is_null_in_the_row_before(target):
             after=image(schema, **key),
         )
         lines += [e.value for e in encoder.encode(change, []) if e.value is not None]
-    agree("ogg", target, lines, rules_for(ogg, [schema]), told_settings("ogg"))
+    agree("ogg", target, lines, rules_for(ogg, [schema]), settings_for("ogg"))
 
 
 def test_keys_and_places_of_an_arrow_batch():
@@ -414,7 +414,7 @@ def archive_of(lines: list[bytes], dice: random.Random) -> pa.RecordBatch:
 
 def decoded(source: str, batches: list[pa.RecordBatch], rules: TableRules, bulk: bool) -> Any:
     envelope = registry.get(source)
-    decoder = envelope.decoder(told_settings(source), rules)  # type: ignore[misc]
+    decoder = envelope.decoder(settings_for(source), rules)  # type: ignore[misc]
     joiner = PairJoiner() if envelope.pairs else None
     work = ChangeBatches(decoder, "batch", joiner)
     in_bulk = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
@@ -466,7 +466,7 @@ def test_rows_of_the_outbox(source, target, seed):
     dice = random.Random(seed)
     lines, rules = stream(source, dice, 60)
     envelope = registry.get(source)
-    decoder = envelope.decoder(told_settings(source), rules)  # type: ignore[misc]
+    decoder = envelope.decoder(settings_for(source), rules)  # type: ignore[misc]
     work = ChangeBatches(decoder, "batch", PairJoiner() if envelope.pairs else None)
     table = pa.Table.from_batches(work.convert(iter([archive_of(lines, dice)])))
     rows = table.to_pylist()
@@ -505,7 +505,7 @@ def test_rows_of_snapshots_in_the_outbox(target, full_row, sequence):
         for number in range(40)
     ]
     envelope = registry.get("canal")
-    decoder = envelope.decoder(told_settings("canal"), TableRules())  # type: ignore[misc]
+    decoder = envelope.decoder(settings_for("canal"), TableRules())  # type: ignore[misc]
     batch = ChangeBatches(decoder, "batch", None).rows(changes)
     rows = pa.Table.from_batches([batch])
     accepted = rows.filter(pa.compute.equal(rows["outcome"], "ok")).select(CHANGE.names)

@@ -74,8 +74,8 @@ SOURCES = [ROWS, AUDIT, EVENTS, MYSQL, LONG]
 
 
 def name_of(value: Any) -> str:
-    told = "-".join(str(setting) for setting in value.settings.values())
-    return f"{value.name}-{told}" if told else value.name
+    suffix = "-".join(str(setting) for setting in value.settings.values())
+    return f"{value.name}-{suffix}" if suffix else value.name
 
 
 pairs = pytest.mark.parametrize(("source", "target"), PAIRS, ids=name_of)
@@ -89,15 +89,15 @@ def table_of(dice: random.Random, name: str) -> TableSchema:
     dialect = dice.choice(["mysql", "mysql", "postgresql", ""])
     kinds = [kind for kind in SOURCE_TYPES[dialect] if kind not in ("interval", "geometry")]
     names = ["id", *dice.sample(["name", "amount", "at", "列", "a b", "op", "f0", "x:y", "v_1"], 4)]
-    told = ["bigint" if dialect else "int64", *(dice.choice(kinds) for _ in names[1:])]
-    columns = tuple(column_of(n, kind, dialect) for n, kind in zip(names, told, strict=True))
+    types = ["bigint" if dialect else "int64", *(dice.choice(kinds) for _ in names[1:])]
+    columns = tuple(column_of(n, kind, dialect) for n, kind in zip(names, types, strict=True))
     key = dice.choice([("id",), ("id",), ("id",), ("id", names[1]), ()])
     schema = dice.choice([None, None, "public"])
     return intern_schema("shop", schema, name, columns, key, dialect)
 
 
 def changes_of(dice: random.Random, size: int) -> list[Change]:
-    """Changes of one table or two, most of them alike."""
+    """Changes of one table or two, most of them of one shape."""
     tables = [table_of(dice, name) for name in ("orders", "items")[: dice.choice([1, 1, 2])]]
     hard = dice.random() < 0.3
     sequenced, timed = dice.random() < 0.5, dice.random() < 0.8
@@ -243,7 +243,7 @@ class Outcome:
     """What a converter made, refused and counted."""
 
     def __init__(
-        self, source: Side, target: Side, rules: TableRules, told: Any, folder: str
+        self, source: Side, target: Side, rules: TableRules, read: Any, folder: str
     ) -> None:
         reads, writes = registry.get(source.name), registry.get(target.name)
         self.refused: list[tuple[int, int, str, str]] = []
@@ -252,7 +252,7 @@ class Outcome:
             reads,
             writes,
             rules,
-            told,
+            read,
             target.written(folder),
             lambda message, index, kind, why: self.refused.append(
                 (message.offset, index, kind, why)
@@ -277,17 +277,17 @@ def agree(
     target: Side,
     messages: list[Message],
     rules: TableRules,
-    told: Any,
+    read: Any,
     folder: str,
 ) -> int:
     """Hold both ways against each other; returns how many changes were written at once."""
     batches = [batch_of(messages[n : n + BLOCK]) for n in range(0, len(messages), BLOCK)]
-    one = Outcome(source, target, rules, told, folder)
+    one = Outcome(source, target, rules, read, folder)
     for batch in batches:
         out: list[Any] = []
         one.converter.convert(list(messages_of(batch)), out, [])
         one.made += [(encoded.key, encoded.value) for encoded in out]
-    other = Outcome(source, target, rules, told, folder)
+    other = Outcome(source, target, rules, read, folder)
     for batch in batches:
         keys, values = other.bulk.convert(messages_block(batch)).arrays()
         other.made += zip(keys.to_pylist(), values.to_pylist(), strict=True)
@@ -313,9 +313,9 @@ def test_streams(source, target, seed):
 def test_damaged_streams(source, target, seed):
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        messages, rules, told = stream(source, dice, folder)
+        messages, rules, read = stream(source, dice, folder)
         messages = [damaged(dice, message) for message in messages]
-        agree(source, target, messages, rules, told, folder)
+        agree(source, target, messages, rules, read, folder)
 
 
 @pairs
@@ -351,20 +351,20 @@ def test_most_messages_are_converted_at_once(source, target):
                 for one in encoder.encode(change, [])
             ]
         rules = rules_for(envelope, [schema])
-        told = read_settings(envelope, written)
+        settings = read_settings(envelope, written)
         # Canal writes no update without the row before, and no row without a time.
         fewest = 0 if source == ROWS and target == CANAL else 250
-        assert agree(source, target, messages, rules, told, folder) >= fewest
+        assert agree(source, target, messages, rules, settings, folder) >= fewest
 
 
 # In the stages
 
 
 def decoded(
-    source: Side, batches: list[pa.RecordBatch], rules: TableRules, told: Any, bulk: bool
+    source: Side, batches: list[pa.RecordBatch], rules: TableRules, read: Any, bulk: bool
 ) -> Any:
     envelope = registry.get(source.name)
-    decoder = envelope.decoder(told, rules)  # type: ignore[misc]
+    decoder = envelope.decoder(read, rules)  # type: ignore[misc]
     work = ChangeBatches(decoder, "batch")
     in_bulk = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
     made = [
@@ -383,11 +383,11 @@ def decoded(
 def test_rows_of_changes(source, seed):
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        messages, rules, told = stream(source, dice, folder)
+        messages, rules, read = stream(source, dice, folder)
         messages = [damaged(dice, message) for message in messages]
         batches = [batch_of(messages[n : n + BLOCK]) for n in range(0, len(messages), BLOCK)]
-        expected = decoded(source, batches, rules, told, bulk=False)
-        found = decoded(source, batches, rules, told, bulk=True)
+        expected = decoded(source, batches, rules, read, bulk=False)
+        found = decoded(source, batches, rules, read, bulk=True)
     for one, other in zip(expected[0], found[0], strict=True):
         assert one == other
     assert found == expected
@@ -413,8 +413,8 @@ def encoded(
 def test_rows_of_the_outbox(source, target, seed):
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        messages, rules, told = stream(source, dice, folder)
-        decoder = registry.get(source.name).decoder(told, rules)  # type: ignore[misc]
+        messages, rules, read = stream(source, dice, folder)
+        decoder = registry.get(source.name).decoder(read, rules)  # type: ignore[misc]
         work = ChangeBatches(decoder, "batch")
         table = pa.Table.from_batches(work.convert(iter([batch_of(messages)])))
         schemas = {

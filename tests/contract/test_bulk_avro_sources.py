@@ -101,7 +101,7 @@ def test_events_of_connectors(connector, target, seed):
         for number, (key, line) in enumerate(zip(keys, lines, strict=True))
     ]
     settings = registry.get("debezium-json").decode_settings()
-    told = {"replica_identity": dice.choice(["default", "full"])}
+    identity = {"replica_identity": dice.choice(["default", "full"])}
     with tempfile.TemporaryDirectory() as folder:
         agree(JSON, EVENTS, messages, rules, settings, folder)
         made = Outcome(JSON, EVENTS, rules, settings, folder)
@@ -111,7 +111,7 @@ def test_events_of_connectors(connector, target, seed):
             Message("topic", 0, number, 1_700_000_000_000, one.key, one.value)
             for number, one in enumerate(out)
         ]
-        read = registry.get("debezium-avro").decode_settings(schemas=folder, **told)
+        read = registry.get("debezium-avro").decode_settings(schemas=folder, **identity)
         agree(EVENTS, target, events, rules, read, folder)
         agree(EVENTS, target, [damaged(dice, event) for event in events], rules, read, folder)
 
@@ -185,10 +185,10 @@ def audit_value(dice: random.Random, name: str, node: Node, number: int) -> Any:
 @properties(6)
 @given(seed=st.integers(0, 2**32))
 def test_audit_topics(target, seed):
-    """Audit columns of other names and types, images that are told in part, and declared types."""
+    """Audit columns of other names and types, partial images, and declared types."""
     dice = random.Random(seed)
-    told = audit_of(dice)
-    text = msgspec.json.encode(told).decode()
+    schema = audit_of(dice)
+    text = msgspec.json.encode(schema).decode()
     node = parse(text)
     write = json_writer(node)
     messages = []

@@ -48,11 +48,11 @@ def _lines(name: str) -> tuple[list[bytes], object, object]:
     ["maxwell", "ogg", "dms", "oms-default", "oms-canal", "oms-dataworks", "datahub-blob"],
 )
 def test_numbers_with_an_exponent_go_in_bulk(name):
-    lines, rules, told = _lines(name)
+    lines, rules, settings = _lines(name)
     assert sum(b"e+" in line or b"e-" in line for line in lines) >= MESSAGES // 2
     for number, other in enumerate(OTHERS * 10):
         place = 100 + 3 * number
         plain = NUMBERS[place % len(NUMBERS)].encode()
         lines[place] = lines[place].replace(b'"d":%b' % plain, b'"d":%b' % other)
     assert all(map(msgspec.json.decode, lines))
-    assert agree(name, "debezium-json", lines, rules, told) >= MESSAGES * 7 // 8
+    assert agree(name, "debezium-json", lines, rules, settings) >= MESSAGES * 7 // 8

@@ -139,7 +139,7 @@ def test_columns_that_nobody_declared(name: str, tmp_path: Any) -> None:
         if place > SIZE and b"people3" in value:
             value = value.replace(b'"n":', b'"more":1,"n":')
         messages.append(Message("topic", 0, place, message.timestamp, message.key, value))
-    found = read_both_ways(name, Stream(messages, table_rules({}), stated.told))
+    found = read_both_ways(name, Stream(messages, table_rules({}), stated.settings))
     assert name == "oms-default" or found.in_bulk > SIZE // 2
 
 
@@ -152,8 +152,8 @@ def test_types_that_values_show_later() -> None:
     messages = []
     for number in range(360):
         shown = number >= 60 and (number < 120 or number % 3 == 0)
-        told = (f"people{number % 2}", number, number, '"Ann"' if shown else "null")
-        messages.append(Message("topic", 0, number, None, None, (line % told).encode()))
+        values = (f"people{number % 2}", number, number, '"Ann"' if shown else "null")
+        messages.append(Message("topic", 0, number, None, None, (line % values).encode()))
     found = read_both_ways(
         "maxwell", Stream(messages, table_rules({}), registry.get("maxwell").decode_settings())
     )
@@ -177,7 +177,7 @@ def test_declared_and_undeclared_columns_of_one_type() -> None:
     read_both_ways("dms", Stream(messages, rules, registry.get("dms").decode_settings()))
 
 
-def test_tables_that_are_declared_otherwise_are_not_read_alike() -> None:
+def test_tables_that_are_declared_otherwise_are_not_read_the_same_way() -> None:
     envelope = registry.get("maxwell")
     rules = table_rules({"shop.people1": Table(columns={"n": "number"})})
     decoder = envelope.decoder(envelope.decode_settings(), rules)  # type: ignore[misc]

@@ -58,9 +58,11 @@ def test_a_time_that_names_its_zone_is_no_instant_in_the_hour_that_comes_twice(s
 @pytest.mark.parametrize("source", OMS)
 def test_the_second_of_two_equal_clocks_stays_the_second(source):
     found = one_by_one(Outcome(source, "datahub-blob", DECLARED), written_by(source))
-    told = [json.loads(value)["payload"]["after"]["dataColumn"]["c"] for value in found["values"]]
+    documents = [
+        json.loads(value)["payload"]["after"]["dataColumn"]["c"] for value in found["values"]
+    ]
     expected = [text for text in INSTANTS if text is not None]
-    assert told[:6] == expected * 2
+    assert documents[:6] == expected * 2
 
 
 # Zones by a setting
@@ -112,34 +114,34 @@ SET: dict[str, tuple[str, dict[str, Any], Any]] = {
 @pytest.mark.parametrize("source", SET)
 def test_where_a_setting_names_the_zone_the_first_is_taken(source):
     name, settings, made = SET[source]
-    told = registry.get(name).decode_settings(**settings)
+    reading = registry.get(name).decode_settings(**settings)
     clocks = ["2020-10-25 02:30:00", "2020-10-25 01:30:00", "2020-10-25 03:30:00"]
     if name == "canal" and "values" not in settings:
         texts = [{"id": "1", "c": clock} for clock in clocks]
     else:
         texts = [{"id": 1, "c": clock} for clock in clocks]
     lines = [json.dumps(made(row), separators=(",", ":")).encode() for row in texts * 50]
-    values = [read(name, told, line).after.f1 for line in lines]
+    values = [read(name, reading, line).after.f1 for line in lines]
     expected = ["2020-10-25T00:30:00Z", "2020-10-24T23:30:00Z", "2020-10-25T02:30:00Z"]
     assert values == expected * 50
-    if told.in_bulk:
-        agree(name, "debezium-json", lines, DECLARED, told)
+    if reading.in_bulk:
+        agree(name, "debezium-json", lines, DECLARED, reading)
 
 
 @pytest.mark.parametrize("source", SET)
 def test_a_wall_clock_that_was_never_shown_is_no_instant(source):
     name, settings, made = SET[source]
-    told = registry.get(name).decode_settings(**settings)
+    reading = registry.get(name).decode_settings(**settings)
     id_ = "1" if source == "canal" else 1
     row = {"id": id_, "c": "2020-03-29 02:30:00"}
     lines = [json.dumps(made(row), separators=(",", ":")).encode()] * 20
     # In the stages the row is refused where it is held against the types of its columns.
-    check = times_check(read(name, told, lines[0]).schema)
+    check = times_check(read(name, reading, lines[0]).schema)
     assert check is not None
     with pytest.raises(Refusal, match="wall clock"):
-        check(read(name, told, lines[0]))
-    if told.in_bulk:
-        agree(name, "debezium-json", lines, DECLARED, told)
+        check(read(name, reading, lines[0]))
+    if reading.in_bulk:
+        agree(name, "debezium-json", lines, DECLARED, reading)
 
 
 @pytest.mark.parametrize("name", ["canal", "maxwell", "oms-dataworks"])
@@ -148,7 +150,7 @@ def test_the_second_is_not_written_as_the_first(name):
     settings = {"timezone": BERLIN}
     columns = (Column("id", parse_type("int32")), Column("c", parse_type("timestamptz")))
     schema = intern_schema("d", None, "t", columns, ("id",))
-    told: list[str | None] = []
+    values: list[str | None] = []
     for text in ("2020-10-25T00:30:00Z", "2020-10-25T01:30:00Z"):
         encoder = envelope.encoder(envelope.encode_settings(**settings))  # type: ignore[misc]
         message = Message("t", 0, 1, 1_700_000_000_000, None, None)
@@ -157,10 +159,10 @@ def test_the_second_is_not_written_as_the_first(name):
         try:
             (made,) = encoder.encode(change, [])
         except Refusal:
-            told.append(None)
+            values.append(None)
             continue
         decoder = envelope.decoder(envelope.decode_settings(**settings), DECLARED)  # type: ignore[misc]
         (again,) = decoder.decode(Message("t", 0, 1, 1, None, made.value))
-        told.append(again.after.f1)
-    assert told[0] == "2020-10-25T00:30:00Z"
-    assert told[1] in (None, "2020-10-25T01:30:00Z")
+        values.append(again.after.f1)
+    assert values[0] == "2020-10-25T00:30:00Z"
+    assert values[1] in (None, "2020-10-25T01:30:00Z")

@@ -55,7 +55,7 @@ class Batch:
     def __init__(self, name: str, target: str) -> None:
         origin, self.target = SOURCES[name], target
         reads = registry.get(origin.envelope)
-        told = reads.decode_settings(**dict(origin.settings))
+        reading = reads.decode_settings(**dict(origin.settings))
         history = History(96)
         for key in range(FEW):
             history.tell(0, False, (None, {"id": key, "v": "a"}), "insert")
@@ -71,7 +71,7 @@ class Batch:
             for m in event
         ]
         archive = pa.RecordBatch.from_pylist(rows, ARCHIVE)
-        decoder = reads.decoder(told, TableRules(dict.fromkeys(NAMES, RULES)))
+        decoder = reads.decoder(reading, TableRules(dict.fromkeys(NAMES, RULES)))
         decoding = ChangeBatches(decoder, "b1", None, reads.bulk_reader)
         changes = pa.Table.from_batches(list(decoding.convert(iter([archive]))), CHANGES)
         schemas = changes.filter(pc.equal(changes["outcome"], "schema")).to_pylist()
@@ -83,7 +83,7 @@ class Batch:
         found = readers_of(source, [Target.model_validate(goes)], self.schemas.values())
         (self.reader,) = found.values()
         settings = registry.get(target).encode_settings(**settings_of(target))
-        self.settings = settings.for_source(reads, told)
+        self.settings = settings.for_source(reads, reading)
 
     def messages(self, changes: pa.Table) -> list[dict[str, Any]]:
         """Rows of the outbox."""
@@ -116,7 +116,7 @@ class Batch:
 
 
 def settings_of(target: str) -> dict[str, Any]:
-    """What its writing is told, so that its messages have ids if they can."""
+    """The settings of its writing, so that its messages have ids if they can."""
     return (READERS.get(target) or ARRIVAL[target])[1]
 
 
@@ -147,8 +147,8 @@ def test_a_wrong_id_is_found_and_nothing_else(name, target):
     found = batch.wrong(damaged)
     assert found.keys() == places
     # The halves of an update belong together by their id.
-    told = ("sequence id", "without its other half")
-    assert all(any(words in what for words in told) for what in found.values()), found
+    known = ("sequence id", "without its other half")
+    assert all(any(words in what for words in known) for what in found.values()), found
 
 
 def lost(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tests.contract.test_bulk import (
     agree,
     agree_on_the_outbox,
     encoded,
-    told_settings,
+    settings_for,
 )
 from tests.histories import column_of, image
 from waybill.batches.decoding import ChangeBatches
@@ -41,7 +41,7 @@ SCHEMA = intern_schema(
 def line(number: int) -> bytes:
     """A message of OMS Default; each table of the stream has all kinds in turn."""
     kind = KINDS[number % len(KINDS)]
-    told = {
+    document = {
         "prevStruct": None,
         "postStruct": {"id": number, "v": "x"},
         "allMetaData": {
@@ -58,14 +58,14 @@ def line(number: int) -> bytes:
         },
         "recordType": "INSERT",
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 @pytest.mark.parametrize("target", WRITTEN)
 def test_messages_that_are_converted_at_once(target):
     rules = rules_for(registry.get("oms-default"), [SCHEMA])
-    told = told_settings("oms-default")
-    assert agree("oms-default", target, list(map(line, range(200))), rules, told) > 20
+    settings = settings_for("oms-default")
+    assert agree("oms-default", target, list(map(line, range(200))), rules, settings) > 20
 
 
 @pytest.mark.parametrize("target", [e.name for e in registry.all_envelopes() if e.bulk_writer])
@@ -81,7 +81,7 @@ def test_changes_of_the_lake(target):
         )
         for number in range(120)
     ]
-    decoder = registry.get("canal").decoder(told_settings("canal"), TableRules())
+    decoder = registry.get("canal").decoder(settings_for("canal"), TableRules())
     rows = pa.Table.from_batches([ChangeBatches(decoder, "batch", None).rows(changes)])
     accepted = rows.filter(pa.compute.equal(rows["outcome"], "ok")).select(CHANGE.names)
     (batch,) = accepted.combine_chunks().to_batches()
@@ -95,7 +95,7 @@ def test_changes_of_the_lake(target):
 
 def test_what_oms_named_stands_in_the_other_formats_that_name_it():
     oms = registry.get("oms-default")
-    decoder = oms.decoder(told_settings("oms-default"), rules_for(oms, [SCHEMA]))
+    decoder = oms.decoder(settings_for("oms-default"), rules_for(oms, [SCHEMA]))
     (change,) = decoder.decode(Message("t", 0, 0, None, None, line(1)))
 
     def written(name: str) -> dict:

@@ -152,7 +152,7 @@ def test_a_type_is_lost_with_the_messages_that_have_its_column(envelope):
 
 @envelopes
 @pytest.mark.parametrize("operation", ["truncate", "ddl"])
-def test_the_transaction_of_a_statement_is_told_or_counted(envelope, operation):
+def test_the_transaction_of_a_statement_is_written_or_counted(envelope, operation):
     text = "ALTER TABLE orders ADD note int" if operation == "ddl" else None
     for trip in travel(envelope, [change(operation, ddl_text=text, transaction="7")]):
         assert trip.refusal is None

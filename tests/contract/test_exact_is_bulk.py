@@ -128,7 +128,7 @@ class Read(NamedTuple):
     counts: tuple[int, int, int]
     in_bulk: int
 
-    def told(self) -> tuple[list[Any], dict[str, Any]]:
+    def contents(self) -> tuple[list[Any], dict[str, Any]]:
         """The changes, and the schemas."""
         rows = self.rows.to_pylist()
         return (
@@ -139,7 +139,7 @@ class Read(NamedTuple):
 
 def read(name: str, stream: Stream, bulk: bool) -> Read:
     envelope = registry.get(name)
-    decoder: Any = envelope.decoder(stream.told, stream.rules)  # type: ignore[misc]
+    decoder: Any = envelope.decoder(stream.settings, stream.rules)  # type: ignore[misc]
     joiner = PairJoiner() if envelope.pairs else None
     work = ChangeBatches(decoder if bulk else Exact(decoder), "batch", joiner)
     made, in_bulk = [], 0
@@ -163,7 +163,7 @@ def _batches(messages: list[Message]) -> Iterator[pa.RecordBatch]:
 
 def read_both_ways(name: str, stream: Stream) -> Read:
     expected, found = read(name, stream, bulk=False), read(name, stream, bulk=True)
-    (changes, schemas), (changes_found, schemas_found) = expected.told(), found.told()
+    (changes, schemas), (changes_found, schemas_found) = expected.contents(), found.contents()
     same(changes, changes_found)
     assert schemas_found == schemas
     assert found.counts == expected.counts
@@ -174,7 +174,7 @@ def write(name: str, found: Read, folder: str, bulk: bool) -> tuple[list[Any], i
     envelope = registry.get(name)
     rows = found.rows
     schemas = {
-        schema_id: TableSchema.from_json(text) for schema_id, text in found.told()[1].items()
+        schema_id: TableSchema.from_json(text) for schema_id, text in found.contents()[1].items()
     }
     accepted = rows.filter(pa.compute.equal(rows["outcome"], "ok")).select(CHANGE.names)
     encoder = envelope.encoder(Side(name).written(folder))  # type: ignore[misc]
@@ -208,7 +208,7 @@ def converted(source: str, target: str, stream: Stream, folder: str, bulk: bool)
         refused.append((message.offset, index, kind, why))
 
     written = Side(target).written(folder)
-    converter = Converter(reads, writes, stream.rules, stream.told, written, refuse)
+    converter = Converter(reads, writes, stream.rules, stream.settings, written, refuse)
     made: list[tuple[bytes | None, bytes | None]] = []
     if bulk:
         many = BulkConverter(reads, writes, converter, fewest=1)

@@ -46,8 +46,8 @@ def comparable(value: Any, event: bool = False) -> Any:
             and (value["payload"].get("before") is None and value["payload"].get("after") is None)
         )
         left = SPELLED_ANEW | ({"column", "pk", "dbVersion"} if event else set())
-        told = {k: comparable(v, event) for k, v in value.items() if k not in left}
-        return {k: v for k, v in told.items() if v is not None} if event else told
+        kept = {k: comparable(v, event) for k, v in value.items() if k not in left}
+        return {k: v for k, v in kept.items() if v is not None} if event else kept
     if isinstance(value, list):
         return [comparable(one, event) for one in value]
     return value.replace(MARK, "") if isinstance(value, str) else value
@@ -55,9 +55,9 @@ def comparable(value: Any, event: bool = False) -> Any:
 
 def events_of(name: str):
     envelope = registry.get(name)
-    for messages, rules, told_ in good_streams(name):
-        decoder = envelope.decoder(told_, rules)  # type: ignore[misc]
-        settings = envelope.encode_settings().for_source(envelope, told_)
+    for messages, rules, settings_ in good_streams(name):
+        decoder = envelope.decoder(settings_, rules)  # type: ignore[misc]
+        settings = envelope.encode_settings().for_source(envelope, settings_)
         for message in messages:
             for change in decode_message(decoder, message):
                 if change.outcome == "ok" and change.schema.table:

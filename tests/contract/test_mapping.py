@@ -53,7 +53,7 @@ def exactly_mapped(
     name: str, stream: Stream, rules: Rules
 ) -> tuple[list[Any], dict[str, Any], set[Any]]:
     """Rows of `changes` and schemas, change by change, and the places of halves of updates."""
-    decoder: Any = registry.get(name).decoder(stream.told, stream.rules)  # type: ignore[misc]
+    decoder: Any = registry.get(name).decoder(stream.settings, stream.rules)  # type: ignore[misc]
     mapper, rows = ChangeMapper(rules, stream.rules), ChangeRows(decoder, "batch")
     plain = ChangeRows(decoder, "batch")
     made: list[Any] = []
@@ -64,7 +64,7 @@ def exactly_mapped(
                 halves.add((message.topic, message.partition, message.offset))
                 continue
             # What is refused when it is written as a row is so before it is mapped.
-            (row,) = [r for r in told(plain, [change]) if r["outcome"] != "schema"]
+            (row,) = [r for r in rows_written(plain, [change]) if r["outcome"] != "schema"]
             if row["outcome"] != "ok":
                 made.append({k: row[k] for k in (*PLACE, "outcome")})
                 continue
@@ -74,7 +74,7 @@ def exactly_mapped(
                 skip = {"outcome": outcome, "reason_kind": why}
                 made.append({**{k: row[k] for k in PLACE}, **skip})
                 continue
-            made += told(rows, [mapped])
+            made += rows_written(rows, [mapped])
     schemas = {row["schema_id"]: row["extra"] for row in made if row["outcome"] == "schema"}
     return [row for row in made if row["outcome"] != "schema"], schemas, halves
 
@@ -83,7 +83,7 @@ def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in PLACE)
 
 
-def told(rows: ChangeRows, changes: list[Any]) -> list[dict[str, Any]]:
+def rows_written(rows: ChangeRows, changes: list[Any]) -> list[dict[str, Any]]:
     return rows.rows(changes).to_pylist()
 
 
@@ -91,7 +91,7 @@ def told(rows: ChangeRows, changes: list[Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("which", RULES)
 def test_mapped_by_columns_as_one_by_one(name, kind, which):
-    assert mapped_alike(name, kind, RULES[which]) or which == "where false"
+    assert mapped_the_same(name, kind, RULES[which]) or which == "where false"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -99,16 +99,16 @@ def test_joined_by_columns_as_one_by_one(name):
     """A condition has rows looked at one by one, so both ways are gone."""
     joins = Rule(("*",), {"table": "all"}, join=Join("of_table", True, True))
     for more in ((), (Rule(("*",), where="1 = 1"),)):
-        assert mapped_alike(name, "plain", Rules(of_tables=(joins, *more)))
+        assert mapped_the_same(name, "plain", Rules(of_tables=(joins, *more)))
 
 
-def mapped_alike(name: str, kind: str, rules: Rules) -> int:
+def mapped_the_same(name: str, kind: str, rules: Rules) -> int:
     """How many changes were taken, by columns and one by one with the same result."""
     envelope = registry.get(name)
     seen = 0
     with tempfile.TemporaryDirectory() as folder:
         for stream in STREAMS[kind](name, folder):
-            decoder = envelope.decoder(stream.told, stream.rules)
+            decoder = envelope.decoder(stream.settings, stream.rules)
             work = ChangeBatches(decoder, "batch", None, envelope.bulk_reader)
             batches = [
                 batch_of(stream.messages[n : n + 30]) for n in range(0, len(stream.messages), 30)
@@ -172,7 +172,7 @@ def test_the_gate_reads_mapped_messages_as_their_changes(name, target):
     assert {m["outcome"] for m in messages} == {"ok"}
     assert {m["table"].rpartition(".")[2] for m in messages} == {"t_copy"}
     assert batch.wrong(messages) == {}
-    # As the rows were: each is told.
+    # As the rows were: each is reported.
     plain = batch.mapped(Rules())
     assert len(batch.wrong(plain)) == 2 * FEW
 
@@ -203,7 +203,7 @@ def test_a_table_that_is_left_out_is_skipped_and_counted(target):
     assert {(m["key"], m["value"]) for m in messages} == {(None, None)}
 
 
-def test_messages_of_changes_that_are_left_out_are_told():
+def test_messages_of_changes_that_are_left_out_are_reported():
     batch = Mapped("oms-default", "canal")
     messages = batch.mapped(batch.to.mapping())
     reader = replace(batch.reader, mapping=Rules(exclude=("*",)))

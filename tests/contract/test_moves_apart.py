@@ -88,8 +88,8 @@ class Source:
         headers = None
         if tie is not None:
             headers = [(f"__debezium.{tie[0]}", json.dumps({"id": tie[1]}).encode())]
-        told = json.dumps({"id": key}).encode()
-        message = Message("orders", key % 2, at, 0, told, json.dumps(value).encode(), headers)
+        key_text = json.dumps({"id": key}).encode()
+        message = Message("orders", key % 2, at, 0, key_text, json.dumps(value).encode(), headers)
         if self.name == "debezium-avro":
             message = self._in_avro(message)
         self.messages.append(message)
@@ -114,10 +114,10 @@ class Source:
     def changes(self) -> list[Change]:
         envelope = registry.get(self.name)
         assert envelope.decoder is not None
-        told = envelope.decode_settings()
+        settings = envelope.decode_settings()
         if self.name == "debezium-avro":
-            told = read_settings(envelope, self.written)
-        decoder = envelope.decoder(told, TableRules())
+            settings = read_settings(envelope, self.written)
+        decoder = envelope.decoder(settings, TableRules())
         found = [change for message in self.messages for change in decoder.decode(message)]
         return [change for change in found if change.outcome == "ok"]
 
@@ -243,8 +243,8 @@ def _debezium_avro(message: Encoded) -> Row:
 
 
 def _of_decoder(decoder: Any, message: Encoded) -> Iterator[Effect]:
-    told = Message("out", 0, 0, None, message.key, message.value, message.headers)
-    for change in decoder.decode(told):
+    again = Message("out", 0, 0, None, message.key, message.value, message.headers)
+    for change in decoder.decode(again):
         if change.outcome != "ok" or change.operation == "commit":
             continue
         at = change.schema.index

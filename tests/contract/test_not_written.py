@@ -88,7 +88,7 @@ def written_by(name: str) -> frozenset[str]:
     """The names of all that an envelope writes of the probes, under each of its settings."""
     envelope = registry.get(name)
     assert envelope.encoder is not None
-    each = [{}, *({key: value} for key, told in choosable(envelope).items() for value in told)]
+    each = [{}, *({key: value} for key, values in choosable(envelope).items() for value in values)]
     found: set[str] = set()
     for settings in each:
         encoder = envelope.encoder(envelope.encode_settings(**settings).for_trial())
@@ -122,10 +122,10 @@ def test_what_came_from_the_same_format_is_carried_on(envelope):
     settings: dict[str, Any] = {name: True for name in asked if name in fields_of}
     versions = choosable(envelope).get("version", [None])
     made = [settings if v is None else {**settings, "version": v} for v in versions]
-    encoders = [envelope.encoder(envelope.encode_settings(**told)) for told in made]
+    encoders = [envelope.encoder(envelope.encode_settings(**chosen)) for chosen in made]
     sent, written = set(), set()
-    for messages, rules, told in good_streams(envelope.name):
-        decoder = envelope.decoder(told, rules)
+    for messages, rules, chosen in good_streams(envelope.name):
+        decoder = envelope.decoder(chosen, rules)
         for message in messages:
             with contextlib.suppress(Refusal):
                 changes = [c for c in decoder.decode(message) if c.outcome == "ok"]

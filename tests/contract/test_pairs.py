@@ -111,32 +111,32 @@ def test_numbers_stay_exact(source, target):
                 assert back is not None
                 if back.get("f") is not None and row["f"] not in ("1e400", "9007199254740993"):
                     back["f"] = repr(float(back["f"]))
-                told = back.keys() if cut else row.keys()
-                different = {n: (row[n], back.get(n)) for n in told if back.get(n) != row[n]}
+                names = back.keys() if cut else row.keys()
+                different = {n: (row[n], back.get(n)) for n in names if back.get(n) != row[n]}
                 assert not different, f"after {envelope.name}"
         rows, made = kept, made_again
 
 
 @lru_cache
 def good_changes(source: str) -> list[tuple[Any, list[Any]]]:
-    """What the golden messages of an envelope say, with what reading them was told."""
+    """What the golden messages of an envelope say, with the settings for reading them."""
     streams = []
-    for messages, rules, told in good_streams(source):
-        decoder = registry.get(source).decoder(told, rules)  # type: ignore[misc]
+    for messages, rules, settings in good_streams(source):
+        decoder = registry.get(source).decoder(settings, rules)  # type: ignore[misc]
         found = []
         for message in messages:
             with suppress(Refusal):
                 found += [c for c in decoder.decode(message) if c.outcome == "ok"]
-        streams.append((told, [c for c in found if c.half is None]))
+        streams.append((settings, [c for c in found if c.half is None]))
     return streams
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
 def test_what_golden_messages_lose_is_stated_before(source, target):
     """Also where this project writes no such messages itself, and only reads them."""
-    for told, changes in good_changes(source.name):
-        stated = source.losses_to(target, {}, dict(told))
-        encoder = target.encoder(target.encode_settings().for_source(source, told))
+    for settings, changes in good_changes(source.name):
+        stated = source.losses_to(target, {}, dict(settings))
+        encoder = target.encoder(target.encode_settings().for_source(source, settings))
         for one in changes:
             losses: list[str] = []
             with suppress(Refusal):

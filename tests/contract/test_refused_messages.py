@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
-from tests.contract.test_bulk import DIGITS, READ, damaged, stream, told_settings
+from tests.contract.test_bulk import DIGITS, READ, damaged, settings_for, stream
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Message
@@ -35,7 +35,7 @@ def read(
     source: str, messages: list[Message], rules: TableRules
 ) -> tuple[dict[int, list[Any]], set[int]]:
     """The changes of the messages that are taken, and the offsets of those that are refused."""
-    decoder: Any = registry.get(source).decoder(told_settings(source), rules)  # type: ignore[misc]
+    decoder: Any = registry.get(source).decoder(settings_for(source), rules)  # type: ignore[misc]
     taken: dict[int, list[Any]] = {}
     refused: set[int] = set()
     for message in messages:

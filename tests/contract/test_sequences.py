@@ -167,7 +167,7 @@ def test_rows_of_snapshots_keep_their_order(envelope, data):
             return
     full = [trip for trip in trips if trip.change.full_row]
     if any("sequence_id" in trip.losses for trip in full):
-        # Only their places told which one of several full rows is the newest.
+        # Only their places showed which one of several full rows is the newest.
         trips = [trip for trip in trips if trip not in full[1:]]
     there = [change for trip in trips for change in trip.read]
     assert tables(there) == tables([trip.change for trip in trips])
@@ -200,9 +200,9 @@ def oms(kind: str, row: dict[str, Any], number: int | None = None) -> bytes:
 def test_an_id_that_is_made_in_the_place_of_none_is_counted(target):
     """A project of OMS that does not number its messages."""
     source, envelope = registry.get("oms-default"), registry.get(target)
-    told = source.decode_settings(sequence_ids="none")
-    decoder = source.decoder(told, rules_for(source, []))
-    encoder = envelope.encoder(envelope.encode_settings().for_source(source, told))
+    settings = source.decode_settings(sequence_ids="none")
+    decoder = source.decoder(settings, rules_for(source, []))
+    encoder = envelope.encoder(envelope.encode_settings().for_source(source, settings))
     losses: list[str] = []
     for change in decoder.decode(Message("t", 0, 0, None, None, oms("INSERT", {"id": 1}))):
         encoder.encode(change, losses)

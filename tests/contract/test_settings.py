@@ -37,7 +37,7 @@ LIMITS = [
 ]
 
 
-def needs_to_be_told(trip: Trip) -> bool:
+def needs_declarations(trip: Trip) -> bool:
     """Whether messages say so little that a reader needs more than these tests tell him."""
     if trip.unread is not None and trip.unread.kind == "schema":
         return True
@@ -47,7 +47,7 @@ def needs_to_be_told(trip: Trip) -> bool:
 def hold(envelope: Envelope, settings: Settings, trip: Trip) -> None:
     """Hold what was counted against the declaration, and what was lost against the count."""
     given_up = envelope.limits_under(settings).keys()
-    if needs_to_be_told(trip):
+    if needs_declarations(trip):
         count_as_declared(envelope, trip, given_up)
     else:
         lost(envelope, trip, given_up)
@@ -93,16 +93,16 @@ def test_a_history_comes_back_under_any_settings(envelope, data):
 
 
 @pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
-def test_losses_are_told_before_with_the_settings(envelope):
-    """A limit is told to those who set it, and to no others."""
+def test_losses_are_reported_before_with_the_settings(envelope):
+    """A limit is shown to those who set it, and to no others."""
     everything = structs.replace(envelope, carries=frozenset(PROBES), partly={})
     fields = envelope.encode_settings.model_fields
     defaults = {limit.setting: fields[limit.setting].default for limit in envelope.limits}
     usual = everything.losses_to(envelope, defaults)
     for limit in envelope.limits:
-        told = everything.losses_to(envelope, {limit.setting: limit.value})
+        losses = everything.losses_to(envelope, {limit.setting: limit.value})
         assert limit.capability not in usual
-        assert told[limit.capability] == str(limit)
+        assert losses[limit.capability] == str(limit)
         assert limit.under in str(limit)
 
 

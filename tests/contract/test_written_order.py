@@ -157,9 +157,9 @@ def test_positions_of_one_number_stay_as_they_are(target):
 
 def same_at_once(source: Source, target: str, history: History, least: int) -> dict[str, int]:
     """Convert many at once and one by one; gives the ids that were made."""
-    told, found = READERS[target][1], messages_of_all(source, history)
-    one_by_one, made = converted(source, target, told, [found])
-    together, many, made_at_once = converted_at_once(source, target, told, found)
+    written_as, found = READERS[target][1], messages_of_all(source, history)
+    one_by_one, made = converted(source, target, written_as, [found])
+    together, many, made_at_once = converted_at_once(source, target, written_as, found)
     assert together == [message.value for message in one_by_one if message.value is not None]
     assert many >= least
     assert made_at_once == made

@@ -99,7 +99,7 @@ if act == "report":
     result.write_text(json.dumps({{"report": report.to_dict()}}))
 elif act != "silent" and "tells" in act:
     report = StageReport(stage=stage, batch=given["--batch"], **act["tells"])
-    result.write_text(json.dumps({{"report": report.told()}}))
+    result.write_text(json.dumps({{"report": report.to_json_safe()}}))
 elif act == "kill":
     os.kill(os.getpid(), 9)
 elif act != "silent":
@@ -124,12 +124,12 @@ def fake_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     monkeypatch.setenv("WAYBILL_SPARK_JOBS", str(folder))
     monkeypatch.setenv("FAKE_CALLS", str(calls))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT / "spark_jobs"))
-    told: dict[str, Any] = {}
+    acts: dict[str, Any] = {}
 
     def tell(stage: str | None = None, act: Any = "report") -> list[Any]:
         if stage is not None:
-            told[stage] = act
-            monkeypatch.setenv("FAKE_STAGES", json.dumps(told))
+            acts[stage] = act
+            monkeypatch.setenv("FAKE_STAGES", json.dumps(acts))
         text = calls.read_text(encoding="utf-8") if calls.exists() else ""
         return [json.loads(line) for line in text.splitlines()]
 
@@ -177,18 +177,18 @@ def runs(monkeypatch):
     from waybill_airflow.web import app, batch_view, migration_view, migrations_view
     from waybill_airflow.web.airflow_runs import DagFacts
 
-    told = SimpleNamespace(dags={"parcels_failing": DagFacts(last=FAILED)}, runs={}, tasks={})
+    known = SimpleNamespace(dags={"parcels_failing": DagFacts(last=FAILED)}, runs={}, tasks={})
 
     def facts(dag_ids):
-        return {dag_id: told.dags.get(dag_id, DagFacts()) for dag_id in dag_ids}
+        return {dag_id: known.dags.get(dag_id, DagFacts()) for dag_id in dag_ids}
 
     for module in (migrations_view, migration_view):
         monkeypatch.setattr(module, "dag_facts", facts)
-    monkeypatch.setattr(app, "run_of", lambda dag_id, run_id: told.runs.get((dag_id, run_id)))
-    of_batches = {run.batch: run for run in told.runs.values()}
+    monkeypatch.setattr(app, "run_of", lambda dag_id, run_id: known.runs.get((dag_id, run_id)))
+    of_batches = {run.batch: run for run in known.runs.values()}
     monkeypatch.setattr(batch_view, "runs_by_batch", lambda _dag_id, _limit: of_batches)
-    monkeypatch.setattr(batch_view, "task_states", lambda _dag_id, _run_id: told.tasks)
-    return told
+    monkeypatch.setattr(batch_view, "task_states", lambda _dag_id, _run_id: known.tasks)
+    return known
 
 
 @pytest.fixture

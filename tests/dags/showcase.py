@@ -115,8 +115,8 @@ class Showcase:
 
         def waiting(lake: MadeLake) -> None:
             why = "column price of shop.orders was decimal(10,2) and is varchar(20)"
-            told = {"since": "20261126T190000.000-000013", "time": 1, "why": why, "changes": 1200}
-            lake.tables_held = {"shop.orders": told, "shop.people": told}
+            waits = {"since": "20261126T190000.000-000013", "time": 1, "why": why, "changes": 1200}
+            lake.tables_held = {"shop.orders": waits, "shop.people": waits}
             lake.run("20261126T300000.000-waits0", 41_000)
 
         def killed(lake: MadeLake) -> None:

@@ -90,7 +90,7 @@ def failure(code: str, message: str) -> dict:
     return {**error, "exit_code": 2}
 
 
-def test_a_stage_that_fails_is_told_with_its_sentence_and_its_run(run, fake_stages, mail):
+def test_a_stage_that_fails_is_reported_with_its_sentence_and_its_run(run, fake_stages, mail):
     fake_stages("merge", failure("WB-4001", "table shop.<b> has no key & cannot be merged"))
     assert run()["merge"] == "failed"
     ((subject, text),) = mail.texts
@@ -98,7 +98,7 @@ def test_a_stage_that_fails_is_told_with_its_sentence_and_its_run(run, fake_stag
     assert "WB-4001: table shop.&lt;b&gt; has no key &amp; cannot be merged" in text
 
 
-def test_a_batch_that_the_gate_holds_is_told_as_held(run, fake_stages, mail):
+def test_a_batch_that_the_gate_holds_is_reported_as_held(run, fake_stages, mail):
     fake_stages("validate", no("b-1", RULE))
     assert run()["validate"] == "failed"
     ((subject, text),) = mail.texts
@@ -106,13 +106,13 @@ def test_a_batch_that_the_gate_holds_is_told_as_held(run, fake_stages, mail):
     assert "WB-5001" in text
 
 
-def test_later_runs_that_wait_behind_it_are_told_as_held_too(run, fake_stages, mail):
+def test_later_runs_that_wait_behind_it_are_reported_as_held_too(run, fake_stages, mail):
     fake_stages("merge", failure("WB-5002", "batch b-0 is held"))
     run()
     assert [subject for subject, _ in mail.texts] == ["small: the gate holds a batch"]
 
 
-def test_only_what_was_asked_for_is_told(run, fake_stages, mail):
+def test_only_what_was_asked_for_is_reported(run, fake_stages, mail):
     fake_stages("merge", failure("WB-4001", "no"))
     run(ALERTS.replace("[failed, held, refused, schema_change]", "[held]"))
     assert mail.texts == []
@@ -133,11 +133,11 @@ def published(tmp_path: Path, fill, more: str = ALERTS) -> None:
     showcase.with_lake("orders", fill, more, batches=1)
     spec = load_migration(showcase.migrations / "orders.yaml")
     context = {"dag_run": SimpleNamespace(dag_id="orders", run_id="manual__2026-11-26T16:00:00+00")}
-    after_stage.tell(spec, StageReport("publish", "last").told(), context)
-    after_stage.tell(spec, StageReport("publish", "last", repeated=True).told(), context)
+    after_stage.tell(spec, StageReport("publish", "last").to_json_safe(), context)
+    after_stage.tell(spec, StageReport("publish", "last", repeated=True).to_json_safe(), context)
 
 
-def test_refused_messages_are_told_once_the_rest_is_published(tmp_path, mail, monkeypatch):
+def test_refused_messages_are_reported_once_the_rest_is_published(tmp_path, mail, monkeypatch):
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/base/")
     published(tmp_path, lambda lake: lake.run("last", 1000, 12))
     ((subject, text),) = mail.texts
@@ -148,7 +148,7 @@ def test_refused_messages_are_told_once_the_rest_is_published(tmp_path, mail, mo
     assert f'href="{link}"' in text
 
 
-def test_changed_columns_are_told(tmp_path, mail):
+def test_changed_columns_are_reported(tmp_path, mail):
     def change(lake) -> None:
         lake.columns = ["price added (decimal(10,2))"]
         lake.run("last", 10)

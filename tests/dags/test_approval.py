@@ -120,18 +120,18 @@ class Stages:
 
     def __init__(self) -> None:
         self.asked: list[dict] = []
-        self.told: dict[str, dict] = {}
+        self.errors: dict[str, dict] = {}
 
     def tell(self, stage: str, error: dict) -> None:
-        self.told[stage] = error
+        self.errors[stage] = error
 
     def ask(self, _url, _token, order, _tell) -> dict:
         self.asked.append(order)
         named = f"{order['stage']} decided" if "decision" in order else order["stage"]
-        if named in self.told:
-            error = dict(self.told[named])
+        if named in self.errors:
+            error = dict(self.errors[named])
             return {"report": error.pop("report", None), "error": error}
-        return {"report": StageReport(order["stage"], order["batch"], rows_out=7).told()}
+        return {"report": StageReport(order["stage"], order["batch"], rows_out=7).to_json_safe()}
 
     def of(self, stage: str) -> list[dict]:
         return [order for order in self.asked if order["stage"] == stage]
@@ -259,9 +259,9 @@ def test_no_answer_in_time_leaves_it_held(gate, fake_stages):
 
 
 def test_who_leaves_it_held_and_why_is_said(gate):
-    told = event(LEAVE, user={"id": "7", "name": "ann"}, params_input={"why": "I ask them"})
+    answer = event(LEAVE, user={"id": "7", "name": "ann"}, params_input={"why": "I ask them"})
     with pytest.raises(AirflowFailException, match="ann leaves it held: I ask them; nothing was"):
-        gate.execute_complete({}, told, QUESTION)
+        gate.execute_complete({}, answer, QUESTION)
 
 
 def test_the_question_waits_as_long_as_the_migration_says(gate, fake_stages, monkeypatch):
@@ -318,7 +318,7 @@ def test_names_of_others_are_text_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("told", "answer"),
+    ("given", "answer"),
     [
         (event(PUBLISH, user={"id": "7", "name": ""}), ("approved", "7", "")),
         (event(DROP, params_input={"why": 7}), ("dropped", None, "")),
@@ -326,5 +326,5 @@ def test_names_of_others_are_text_and_nothing_else():
         ({}, (None, None, "")),
     ],
 )
-def test_odd_answers(told, answer):
-    assert answer_of(told) == answer
+def test_odd_answers(given, answer):
+    assert answer_of(given) == answer

@@ -63,7 +63,7 @@ def test_the_age_of_what_is_published_beside_the_schedule(charted):
     more = f'schedule: "@hourly"\nalerts: {{to: [{RECEIVER}], on: [late], late_after: 90m}}'
     batches = [line("b-1", 9), line("b-2", 6), line("b-3", 1)]
     chart = charted(batches, more)[AGE]
-    assert [(row.about, row.told.split(",")[0]) for row in chart.rows] == [
+    assert [(row.about, row.text.split(",")[0]) for row in chart.rows] == [
         ("now", "1 h"),
         ("b-3", "5 h"),
         ("b-2", "3 h"),
@@ -100,19 +100,19 @@ def test_the_volume_stands_between_what_the_gate_expects(charted):
 
 def test_the_rule_of_several_topics_has_a_chart_of_its_own(charted):
     judged = [{}, {"messages_off": [2.0, 6.0]}, {"messages_off": [7.5, 6.0]}]
-    batches = [line(f"b-{i}", 9 - i, limits=told) for i, told in enumerate(judged)]
+    batches = [line(f"b-{i}", 9 - i, limits=own) for i, own in enumerate(judged)]
     charts = charted(batches)
     assert charts[VOLUME].limits == []
     assert limits(charts[OFF]) == {"most that the suite trends allows (messages_off)": "6.0 times"}
-    assert [row.told for row in charts[OFF].rows] == ["7.5 times", "2.0 times", "0.0 times"]
+    assert [row.text for row in charts[OFF].rows] == ["7.5 times", "2.0 times", "0.0 times"]
 
 
-def test_the_refused_share_beside_what_the_gate_was_told(charted):
+def test_the_refused_share_beside_what_the_gate_counted(charted):
     judged = {"refused_share": [0.031, 0.04]}
     charts = charted([line("b-1", 1, refused=5, limits=judged)])
     assert limits(charts[SHARE]) == {"quality.max_refused_share": "4.00 %"}
     (row,) = charts[SHARE].rows
-    assert row.told == "5.00 %; the gate counted 3.10% as new, in the worst topic"
+    assert row.text == "5.00 %; the gate counted 3.10% as new, in the worst topic"
     old = charted([line("b-1", 1)], "quality: {max_refused_share: 0.2}")
     assert limits(old[SHARE]) == {"quality.max_refused_share": "20.00 %"}
 

@@ -143,7 +143,7 @@ def test_two_processes_serialise_the_same(tmp_path):
         "source: {files: {path: in}, envelope: canal}\n"
         "publish: [{envelope: oms-default, files: {path: out}}]\n"
     )
-    told = []
+    dag_lines = []
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", SERIALISED],
@@ -152,9 +152,9 @@ def test_two_processes_serialise_the_same(tmp_path):
             text=True,
             check=True,
         )
-        told += [line for line in done.stdout.splitlines() if line.startswith("dags:")]
-    assert '"shop_upkeep"' in told[0]
-    assert told[0] == told[1]
+        dag_lines += [line for line in done.stdout.splitlines() if line.startswith("dags:")]
+    assert '"shop_upkeep"' in dag_lines[0]
+    assert dag_lines[0] == dag_lines[1]
 
 
 def test_the_page_tells_what_each_target_cannot_carry(bag):

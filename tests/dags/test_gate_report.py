@@ -98,12 +98,12 @@ def test_it_has_the_style_sheet_and_the_policy_of_the_pages(place, client):
 def test_it_says_measured_allowed_the_batches_before_and_whether_it_is_published(place, client):
     kept(place, BATCH)
     text = client.get(f"/gate/orders/{BATCH}").text
-    told = words(text)
-    assert "0.04 from 0 to 0.05" in told
-    assert "Published: yes, 20" in told
+    shown = words(text)
+    assert "0.04 from 0 to 0.05" in shown
+    assert "Published: yes, 20" in shown
     assert text.count("<polyline") == 1
-    assert "b-7: failed" in told
-    assert "1 expectation is met" in told
+    assert "b-7: failed" in shown
+    assert "1 expectation is met" in shown
     assert '<div class="verdict passed">' in text
 
 

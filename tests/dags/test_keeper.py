@@ -103,7 +103,7 @@ def test_it_tells_what_ends_and_how(keeper, tmp_path):
     assert (tmp_path / "log").read_text() == "said\n"
 
 
-def test_what_cannot_be_started_is_told(keeper, tmp_path):
+def test_what_cannot_be_started_is_reported(keeper, tmp_path):
     kept = keeper()
     order = {"name": "none", "argv": ["/no/such/program"], "env": {}, "log": str(tmp_path / "log")}
     kept.process.stdin.write(json.dumps(order) + "\n")
@@ -177,7 +177,7 @@ def test_an_owner_that_is_killed_leaves_nothing(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a call of the Linux kernel")
-def test_a_keeper_that_is_killed_has_told_its_children(keeper):
+def test_a_keeper_that_is_killed_has_signalled_its_children(keeper):
     kept = keeper()
     pid = kept.start("sleeper", python("import time; time.sleep(600)"))
     kept.process.kill()

@@ -118,8 +118,8 @@ def test_a_folder_is_asked_for_what_is_not_archived(folder_source):
     assert look.oldest == NOW_MS - 5 * HOUR
     assert look == read_source(folder_source)
     assert look.archive is not None
-    told = source_view(look, None)
-    assert (told.unread, told.what) == (2, "files")
+    view = source_view(look, None)
+    assert (view.unread, view.what) == (2, "files")
 
 
 def test_a_folder_that_is_gone_leaves_what_was_known(folder_source):
@@ -133,9 +133,9 @@ def test_a_folder_that_is_gone_leaves_what_was_known(folder_source):
     assert (look.looked, look.unread) == (before.looked, 1)
     assert look.failed >= before.looked
     assert "no file or folder" in look.problem
-    told = source_view(look, None)
-    assert told.at is not None
-    assert "no file or folder" in told.problem
+    view = source_view(look, None)
+    assert view.at is not None
+    assert "no file or folder" in view.problem
 
 
 def test_the_watch_asks_and_sends(folder_source, monkeypatch, tmp_path):

@@ -77,10 +77,10 @@ def test_a_lake_on_a_disk_is_read_again_when_a_stage_has_written(asked, tmp_path
 
 def test_a_lake_that_could_not_be_read_is_asked_again(tmp_path, monkeypatch):
     here = spec("here", str(tmp_path))
-    told = [Outline(problem="closed"), Outline()]
+    coming = [Outline(problem="closed"), Outline()]
     monkeypatch.setattr(lake_outlines, "_here", {})
-    monkeypatch.setattr(lake_outlines, "_read", lambda _spec: told.pop(0))
+    monkeypatch.setattr(lake_outlines, "_read", lambda _spec: coming.pop(0))
     assert outlines([here])["here"].problem == "closed"
     assert outlines([here])["here"] == Outline()
     assert outlines([here])["here"] == Outline()
-    assert not told
+    assert not coming

@@ -108,7 +108,7 @@ PROFILES = {
         {"kind": "table", "name": TABLE, "rows_fell": 0.1, "age_times": None},
     ],
 }
-TOLD = {
+REPORTED = {
     "snapshot": {"rows_in": 40, "rows_out": 40, "details": {"bytes": 4000, "new_files": 2}},
     "convert": {
         "rows_in": 40,
@@ -173,7 +173,7 @@ def folder(tmp_path, migrations):
 def run(receiver: Lineage, fake_stages, **acts) -> dict[str, dict]:
     """Runs the DAG in a process of its own; returns the events that end its tasks, by name."""
     for stage in STAGES:
-        fake_stages(stage, acts.get(stage, {"tells": TOLD[stage]}))
+        fake_stages(stage, acts.get(stage, {"tells": REPORTED[stage]}))
     conf = json.dumps({"batch": BATCH})
     ran = subprocess.run(
         [sys.executable, "-m", "airflow", "dags", "test", "small", "--conf", conf],
@@ -280,8 +280,8 @@ def test_a_run_tells_what_it_read_and_wrote(folder, fake_stages, receiver):
     fields = [field(f"{TABLE}.{c.source}", n) for n, c in enumerate(COLUMNS, start=1)]
     known = facet("SchemaDatasetFacet", "1-2-0", fields=fields)
     merge = ended["small.merge"]
-    told_source = {**source, "facets": {"schema": known}, "inputFacets": {}}
-    assert merge["inputs"] == [read_log("changes", 39), told_source]
+    source_described = {**source, "facets": {"schema": known}, "inputFacets": {}}
+    assert merge["inputs"] == [read_log("changes", 39), source_described]
     described = {
         **of_lake("small.sh_op__r_ders"),
         "documentation": facet(
@@ -379,7 +379,7 @@ def test_a_run_tells_what_it_read_and_wrote(folder, fake_stages, receiver):
     assert "a secret of a person" not in json.dumps(validate)
 
     publish = ended["small.publish"]
-    assert publish["inputs"] == [read_log("outbox", 38), told_source]
+    assert publish["inputs"] == [read_log("outbox", 38), source_described]
     messages = {column.source: copied(column.source) for column in COLUMNS}
     lineage = {f"{TABLE}.{name}": came for name, came in messages.items()}
     assert publish["outputs"] == [
@@ -398,7 +398,7 @@ def test_a_run_tells_what_it_read_and_wrote(folder, fake_stages, receiver):
 
 
 def test_a_held_batch_tells_what_the_gate_found(folder, fake_stages, receiver):
-    held = StageReport("validate", BATCH, details={"outcome": "failed"}).told()
+    held = StageReport("validate", BATCH, details={"outcome": "failed"}).to_json_safe()
     no = {"kind": "GateError", "message": "no", "transient": False, "exit_code": 3, "report": held}
     ended = run(receiver, fake_stages, validate=no)
     assert ended["small"]["eventType"] == "FAIL"
@@ -437,8 +437,8 @@ CONNECTIONS = {
 }
 
 
-def told(spec: Migration, stage: str, published: list[str] | None = None, **more) -> dict:
-    made = StageReport(stage, BATCH, **more).told()
+def event_of(spec: Migration, stage: str, published: list[str] | None = None, **more) -> dict:
+    made = StageReport(stage, BATCH, **more).to_json_safe()
     with given(CONNECTIONS):
         lineage = lineage_of(spec, made, published or [])
     ends = {"inputs": lineage.inputs, "outputs": lineage.outputs}
@@ -455,12 +455,12 @@ def test_topics_are_named_by_the_first_server(tmp_path):
     spec = topics(tmp_path)
     origins = {"s.t": TableOrigin("shop.s_t", ("a b",), COLUMNS[:1])}
     keep_origins(spec, BATCH, origins)
-    merge = told(spec, "merge", details={"s.t": {"out": 3}})
+    merge = event_of(spec, "merge", details={"s.t": {"out": 3}})
     source = ("kafka://one:9093", "a b")
     assert named(merge["inputs"])[1:] == [source, ("kafka://one:9093", "Ünï/#?")]
     (came,) = merge["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
     assert (came["namespace"], came["name"], came["field"]) == (*source, "s.t.id")
-    publish = told(spec, "publish", details={"canal": {"messages": 3, "bytes": 30, "parts": 2}})
+    publish = event_of(spec, "publish", details={"canal": {"messages": 3, "bytes": 30, "parts": 2}})
     assert named(publish["outputs"]) == [("kafka://three:9092", 'out "x"')]
     statistics = publish["outputs"][0]["outputFacets"]["outputStatistics"]
     assert statistics["rowCount"] == 3
@@ -468,14 +468,14 @@ def test_topics_are_named_by_the_first_server(tmp_path):
 
 
 @pytest.mark.parametrize(("shown", "rows"), [(7, {"a b": 5, "Ünï/#?": 2}), (9, {})])
-def test_rows_of_a_topic_are_told_where_all_ranges_are(tmp_path, shown, rows):
+def test_rows_of_a_topic_are_reported_where_all_ranges_are(tmp_path, shown, rows):
     """A report names some ranges; those that it does not name may be of any topic."""
     ranges = [
         {"topic": "a b", "partition": 0, "rows": 3},
         {"topic": "Ünï/#?", "partition": 0, "rows": 2},
         {"topic": "a b", "partition": 1, "rows": 2},
     ]
-    snapshot = told(topics(tmp_path), "snapshot", rows_in=shown, details={"ranges": ranges})
+    snapshot = event_of(topics(tmp_path), "snapshot", rows_in=shown, details={"ranges": ranges})
     found = {
         one["name"]: one["inputFacets"]["inputStatistics"]["rowCount"]
         for one in snapshot["inputs"]
@@ -487,18 +487,18 @@ def test_rows_of_a_topic_are_told_where_all_ranges_are(tmp_path, shown, rows):
 def test_dumps_are_sources_too(tmp_path):
     spec = topics(tmp_path, full={"s.t@2": {"path": "s3://dumps/s.t/*.csv", "as_of": [1, 2]}})
     details = {"full_loads": {"s.t@2/1.csv": 5}, "ranges": []}
-    snapshot = told(spec, "snapshot", rows_in=5, details=details)
+    snapshot = event_of(spec, "snapshot", rows_in=5, details=details)
     dump = ("s3://dumps", "s.t")
     assert named(snapshot["inputs"])[2:] == [dump]
     keep_origins(spec, BATCH, {"s.t@2": TableOrigin("shop.s_t_2", ("full:s.t@2@1:2",), COLUMNS)})
-    assert dump in named(told(spec, "merge")["inputs"])
+    assert dump in named(event_of(spec, "merge")["inputs"])
 
 
 def test_a_stage_that_was_done_before_tells_no_figures(tmp_path):
     spec = topics(tmp_path)
     keep_origins(spec, BATCH, {"s.t": TableOrigin("shop.s_t", ("a b",), COLUMNS)})
     for stage in ("convert", "merge", "publish"):
-        found = told(spec, stage, rows_in=3, repeated=True)
+        found = event_of(spec, stage, rows_in=3, repeated=True)
         assert found["outputs"]
         assert not any(one["outputFacets"] for one in found["outputs"])
         assert not any(one["inputFacets"] for one in found["inputs"])
@@ -508,7 +508,7 @@ def test_publish_tells_the_tables_of_every_batch_that_it_sent(tmp_path):
     spec = topics(tmp_path)
     keep_origins(spec, "earlier", {"s.u": TableOrigin("shop.s_u", ("a b",), COLUMNS[:1])})
     keep_origins(spec, BATCH, {"s.t": TableOrigin("shop.s_t", ("a b",), COLUMNS[:1])})
-    publish = told(spec, "publish", [BATCH, "earlier"])
+    publish = event_of(spec, "publish", [BATCH, "earlier"])
     fields = publish["outputs"][0]["facets"]["columnLineage"]["fields"]
     assert sorted(fields) == ["s.t.id", "s.u.id"]
 
@@ -545,13 +545,13 @@ def test_tables_are_named_by_their_folder(tmp_path):
     assert names.of_merged(lake, elsewhere) == ("s3://other", "tables/7f3a")
 
 
-def test_of_very_many_columns_those_of_the_largest_tables_are_told(tmp_path, monkeypatch):
+def test_of_very_many_columns_those_of_the_largest_tables_are_reported(tmp_path, monkeypatch):
     spec = topics(tmp_path)
     tables = {f"s.t{n}": TableOrigin(f"shop.s_t{n}", ("a b",), COLUMNS) for n in range(3)}
     keep_origins(spec, BATCH, tables)
     monkeypatch.setattr(datasets, "MOST_COLUMNS", 2 * len(COLUMNS))
     rows = {"s.t0": {"out": 1}, "s.t1": {"out": 9}, "s.t2": {"out": 5}}
-    merge = told(spec, "merge", details=rows)
+    merge = event_of(spec, "merge", details=rows)
     assert len(merge["outputs"]) == 3
     shown = [one["name"] for one in merge["outputs"] if "columnLineage" in one["facets"]]
     assert [Path(name).name for name in shown] == ["s_t1", "s_t2"]
@@ -563,7 +563,7 @@ def test_the_provider_does_not_look_into_every_column(tmp_path, monkeypatch):
     columns = tuple(ColumnOrigin(f"c{n}", f"c{n}", "string") for n in range(500))
     keep_origins(spec, BATCH, {"s.t": TableOrigin("shop.s_t", ("a b",), columns)})
     with given(CONNECTIONS):
-        lineage = lineage_of(spec, StageReport("merge", BATCH).told(), [])
+        lineage = lineage_of(spec, StageReport("merge", BATCH).to_json_safe(), [])
     looks = []
     redact = OpenLineageRedactor._redact
 
@@ -582,12 +582,12 @@ def test_the_provider_does_not_look_into_every_column(tmp_path, monkeypatch):
 
 def test_a_batch_without_the_merge_s_file_still_tells_its_ends(tmp_path):
     spec = topics(tmp_path)
-    assert named(told(spec, "publish")["inputs"])[1:] == [
+    assert named(event_of(spec, "publish")["inputs"])[1:] == [
         ("kafka://one:9093", "a b"),
         ("kafka://one:9093", "Ünï/#?"),
     ]
-    assert told(spec, "merge")["outputs"] == []
-    assert told(spec, "validate") == {"inputs": [], "outputs": []}
+    assert event_of(spec, "merge")["outputs"] == []
+    assert event_of(spec, "validate") == {"inputs": [], "outputs": []}
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 2, "tables": {}}', '{"tables": 7}'])
@@ -598,11 +598,11 @@ def test_a_file_that_is_something_else_is_none(tmp_path, content):
     assert read_origins(spec, BATCH).tables == {}
 
 
-def test_half_of_a_surrogate_pair_in_a_name_is_told_as_text(tmp_path):
+def test_half_of_a_surrogate_pair_in_a_name_is_reported_as_text(tmp_path):
     spec = topics(tmp_path)
     odd = ColumnOrigin("a\ud800", "a_", "string")
     keep_origins(spec, BATCH, {"s.\udc00": TableOrigin("shop.s_", ("a b",), (odd,))})
-    fields = told(spec, "merge")["outputs"][0]["facets"]["columnLineage"]["fields"]
+    fields = event_of(spec, "merge")["outputs"][0]["facets"]["columnLineage"]["fields"]
     assert fields["a_"]["inputFields"][0]["field"] == "s.\\udc00.a\\ud800"
 
 
@@ -615,24 +615,24 @@ def asked(monkeypatch):
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
 
 
-def test_nobody_is_told_without_a_place_to_send_events_to(folder):
+def test_nobody_is_notified_without_a_place_to_send_events_to(folder):
     assert not is_on()
     spec = load_migration(folder / "migrations/small.yaml")
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}) is None
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
 
 
-def test_nobody_is_told_without_the_provider(folder, asked, monkeypatch):
+def test_nobody_is_notified_without_the_provider(folder, asked, monkeypatch):
     spec = load_migration(folder / "migrations/small.yaml")
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}).outputs
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}).outputs
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
     assert not is_on()
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}) is None
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
 
 
-def test_lineage_that_cannot_be_told_does_not_fail_the_stage(tmp_path, asked, caplog):
+def test_lineage_that_cannot_be_reported_does_not_fail_the_stage(tmp_path, asked, caplog):
     """Its connections are not there; the stage has committed."""
     spec = topics(tmp_path)
-    assert after_stage.tell(spec, StageReport("merge", BATCH).told(), {}) is None
+    assert after_stage.tell(spec, StageReport("merge", BATCH).to_json_safe(), {}) is None
     (line,) = [message for message in caplog.messages if "lineage" in message]
     assert "there is no connection from" in line
     assert "the batch is not concerned" in line

@@ -52,7 +52,7 @@ def report(stage: str = "convert", **more) -> dict:
     for name, value in more.items():
         setattr(made, name, value)
     made.reconcile()
-    return made.told()
+    return made.to_json_safe()
 
 
 def test_a_report_in_figures():
@@ -140,7 +140,7 @@ def sent(showcase, receiver, **more):
     """What a task sends to a receiver."""
     showcase.with_lake("orders", passes, batches=2)
     complete_up_to(showcase.file("orders"), "2026-01-02T03:04:05Z")
-    told = json.dumps(report("validate", details={"outcome": "passed"}))
+    report_text = json.dumps(report("validate", details={"outcome": "passed"}))
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT / "spark_jobs")]),
@@ -149,7 +149,7 @@ def sent(showcase, receiver, **more):
     }
     file = str(showcase.migrations / "orders.yaml")
     run = subprocess.run(
-        [sys.executable, "-c", SENDS, file, told],
+        [sys.executable, "-c", SENDS, file, report_text],
         env=environment,
         capture_output=True,
         text=True,
@@ -203,7 +203,7 @@ def test_a_receiver_that_is_not_there_does_not_fail_the_stage(showcase):
 def updated(spec, batch: str, **more) -> dict[str, dict]:
     """The assets that the publish stage of a batch updates, with what it tells of each."""
     events = OutletEventAccessors()
-    made = StageReport("publish", batch, **more).told()
+    made = StageReport("publish", batch, **more).to_json_safe()
     after_stage.tell(spec, made, {"outlet_events": events})
     found = events[AssetAlias(spec.name)].asset_alias_events
     assert len({event.dest_asset_key for event in found}) == len(found), "one update of each"
@@ -220,10 +220,10 @@ FIRST = "20261126T000000.000-000000"
 def test_a_published_batch_updates_its_tables_and_targets(showcase):
     lake = showcase.with_lake("orders", passes, batches=1)
     spec = showcase.file("orders")
-    told = updated(spec, FIRST)
-    assert sorted(told) == ["orders/tables/shop.orders", "orders/targets/canal"]
+    updates = updated(spec, FIRST)
+    assert sorted(updates) == ["orders/tables/shop.orders", "orders/targets/canal"]
     rows = lake.last(lake.log("published"), "publish").report["rows_out"]
-    assert told["orders/tables/shop.orders"] == {
+    assert updates["orders/tables/shop.orders"] == {
         "batch": FIRST,
         "verdict": "passed",
         "rows": rows,
@@ -231,14 +231,14 @@ def test_a_published_batch_updates_its_tables_and_targets(showcase):
         "sequence": "29",
         "complete_up_to": "2026-01-02T03:04:05Z",
     }
-    assert told["orders/targets/canal"] == {
+    assert updates["orders/targets/canal"] == {
         "batch": FIRST,
         "verdict": "passed",
         "messages": rows,
         "places": [f"out/{FIRST}/manifest.json"],
     }
     again = updated(spec, FIRST, repeated=True)
-    assert again == told, "whoever ran it before may have been killed before Airflow knew"
+    assert again == updates, "whoever ran it before may have been killed before Airflow knew"
 
 
 def test_what_an_earlier_run_had_left_is_updated_too(showcase):
@@ -250,11 +250,11 @@ def test_what_an_earlier_run_had_left_is_updated_too(showcase):
         lake.run("next", 7)
 
     showcase.with_lake("orders", left, batches=1)
-    told = updated(showcase.file("orders"), "next")
-    assert told["orders/tables/shop.orders"]["rows"] == 100
-    assert told["orders/tables/shop.parcels"]["rows"] == 7
-    assert {extra["batch"] for extra in told.values()} == {"next"}
-    assert told["orders/targets/canal"]["messages"] == 107
+    updates = updated(showcase.file("orders"), "next")
+    assert updates["orders/tables/shop.orders"]["rows"] == 100
+    assert updates["orders/tables/shop.parcels"]["rows"] == 7
+    assert {extra["batch"] for extra in updates.values()} == {"next"}
+    assert updates["orders/targets/canal"]["messages"] == 107
 
 
 def test_a_batch_without_changes_updates_nothing(showcase):

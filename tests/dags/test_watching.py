@@ -112,7 +112,7 @@ def test_the_dag_is_there_where_somebody_asks(migrations):
     assert build_watch(load_migration(file), file) is None
 
 
-def test_what_was_told_is_not_told_again(airflow_home, tmp_path, monkeypatch):
+def test_what_was_reported_is_not_reported_again(airflow_home, tmp_path, monkeypatch):
     """Until it is about something else."""
     showcase = Showcase(tmp_path)
     more = f'schedule: "@hourly"\n{alerts()}'
@@ -150,7 +150,7 @@ alerts: {{to: [{receiver}], on: [retention]}}
 """
 
 
-def test_messages_that_expire_unread_are_told_by_topic(tmp_path, monkeypatch):
+def test_messages_that_expire_unread_are_reported_by_topic(tmp_path, monkeypatch):
     file = tmp_path / "orders.yaml"
     file.write_text(KAFKA.format(folder=tmp_path, receiver=RECEIVER))
     spec = load_migration(file)

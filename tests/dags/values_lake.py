@@ -77,8 +77,8 @@ def refuse_and_change(showcase: Showcase) -> None:
     commit(catalog, "orders_log.changes", CHANGES, rows, ("b-3", "convert", cursor, {}))
     for number in (1, 2):
         id_ = f"verify-{number}"
-        told = verification(id_, datetime(2026, 1, number, tzinfo=UTC), number == 2)
-        commit(catalog, "orders_log.verifications", VERIFICATIONS, told, (id_, "verify", {}, {}))
+        figures = verification(id_, datetime(2026, 1, number, tzinfo=UTC), number == 2)
+        commit(catalog, "orders_log.verifications", VERIFICATIONS, figures, (id_, "verify", {}, {}))
 
 
 def verification(id_: str, time: datetime, differs: bool) -> list[dict]:

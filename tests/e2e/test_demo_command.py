@@ -288,7 +288,7 @@ def test_a_second_one_in_the_same_folder_is_refused(demo):
 def test_make_demo_starts_it(given, expected):
     """What `make` would run, not how the file says it."""
     command = ["make", "--dry-run", "--silent", "--old-file=setup", "demo", *given]
-    told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
-    python, *arguments = shlex.split(told.stdout.strip().splitlines()[-1])
+    printed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    python, *arguments = shlex.split(printed.stdout.strip().splitlines()[-1])
     assert Path(python) == PROJECT / ".venv/bin/python"
     assert arguments == ["-m", demo_command.__name__, *expected]

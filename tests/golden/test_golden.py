@@ -147,8 +147,8 @@ def write(case: Case, envelope: str, source: str, changes: list) -> tuple[list, 
     """What the encoder makes of the accepted changes; a refusal stands as its kind."""
     declaration, read = registry.get(envelope), registry.get(source)
     settings = declaration.encode_settings(**case.write_settings)
-    told = read.decode_settings(**case.settings)
-    encoder = declaration.encoder(settings.for_source(read, told))
+    reading = read.decode_settings(**case.settings)
+    encoder = declaration.encoder(settings.for_source(read, reading))
     written, losses = [], []
     for change in changes:
         if change.outcome != "ok":

@@ -101,10 +101,10 @@ def broken(draw: st.DrawFn, value: bytes) -> bytes:
 @given(data=st.data())
 def test_damaged_messages(envelope, data):
     """One decoder reads a good message, a damaged one, and the good one again as before."""
-    message, rules, told = data.draw(st.sampled_from(good_messages(envelope.name)))
+    message, rules, settings = data.draw(st.sampled_from(good_messages(envelope.name)))
     if message.value is None:
         return
-    decoder = envelope.decoder(told, rules)
+    decoder = envelope.decoder(settings, rules)
     bad = Message("topic", 0, 1, None, message.key, data.draw(broken(message.value)))
     bad.headers = message.headers
     damaged(decoder, message, bad)
@@ -164,9 +164,9 @@ def test_what_was_found_once(case):
 @envelopes
 def test_the_second_time_is_as_the_first(envelope):
     """Decoders remember what schemas decide; that must not show."""
-    for message, rules, told in good_messages(envelope.name):
-        fresh = [outcome(envelope.decoder(told, rules), message) for _ in range(2)]
-        decoder = envelope.decoder(told, rules)
+    for message, rules, settings in good_messages(envelope.name):
+        fresh = [outcome(envelope.decoder(settings, rules), message) for _ in range(2)]
+        decoder = envelope.decoder(settings, rules)
         known = [outcome(decoder, message) for _ in range(3)]
         assert all(found == fresh[0] for found in (*fresh, *known)), message.value
 

@@ -57,7 +57,7 @@ def stream(rows: list[dict[str, Any]], size: int = 1000) -> Iterator[pa.RecordBa
         yield pa.RecordBatch.from_pylist(rows[start : start + size], schema=STREAM)
 
 
-def told(row: dict[str, Any]) -> tuple[Any, ...]:
+def as_sent(row: dict[str, Any]) -> tuple[Any, ...]:
     """Key, value and headers of a row, as a reader has them."""
     headers = row["headers"]
     pairs = None if headers is None else [(h["key"], h["value"]) for h in headers]

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.kafka.outboxes import contents, message, read, stream, told
+from tests.kafka.outboxes import as_sent, contents, message, read, stream
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
 from waybill.publish.kafka.part_boundaries import Limits, cut
@@ -87,7 +87,7 @@ class Publication:
         chosen = Partitioner(self.partitions).choose(next(stream(rows, len(rows))))
         records = read(self.client, self.topic)
         for number, own in records.items():
-            expected = [told(row) for row, to in zip(rows, chosen, strict=True) if to == number]
+            expected = [as_sent(row) for row, to in zip(rows, chosen, strict=True) if to == number]
             assert len(own) == len(expected), f"partition {number}"
             assert contents(own) == expected, f"partition {number}"
         entries = self.entries()

@@ -73,9 +73,9 @@ def test_check_takes_a_sample_of_each_partition(
     # What a first batch would leave out is looked at all the same.
     spec = reading(tmp_path, name, start="latest")
     with transaction(client, name, [b"open"], commit=False):
-        (told, held) = found(spec, "source")
-    assert told[0] == OK
-    assert told[1].startswith("1 topic with 2 partitions and 3004 offsets at 127.0.0.1:")
+        (reached, held) = found(spec, "source")
+    assert reached[0] == OK
+    assert reached[1].startswith("1 topic with 2 partitions and 3004 offsets at 127.0.0.1:")
     assert held == (NOTE, "1 offset belongs to transactions that are open")
     ((verdict, text),) = found(spec, "sample")
     assert verdict == NOTE
@@ -119,8 +119,8 @@ def test_status_tells_the_lag(
 
     def source() -> dict[str, Any]:
         status.status_command(file, as_json=True)
-        told: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])["source"]
-        return told
+        document: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])["source"]
+        return document
 
     def lag(unread: int, missing: int) -> dict[str, Any]:
         counts = {"unread": unread, "missing": missing}

@@ -53,8 +53,8 @@ def after(planned: Plan, before: Positions = NOTHING) -> Positions:
 def restated(known: Positions) -> dict[str, Any]:
     topics: dict[str, Any] = {}
     for (topic, partition), end in known.next.items():
-        told = topics.setdefault(topic, {"id": known.ids[topic], "ranges": {}})
-        told["ranges"][str(partition)] = [end, end]
+        entry = topics.setdefault(topic, {"id": known.ids[topic], "ranges": {}})
+        entry["ranges"][str(partition)] = [end, end]
     return {"complete": True, "topics": topics}
 
 
@@ -159,7 +159,7 @@ def test_an_end_by_offsets(
     assert held == {(name, 1): 1}, "what an end leaves is not waited for"
 
 
-def test_an_open_transaction_is_left_and_told(
+def test_an_open_transaction_is_left_and_reported(
     cluster: Cluster, client: dict[str, str], topic: Callable[..., str]
 ) -> None:
     name = topic()
@@ -183,8 +183,8 @@ def test_deleted_messages(
     delete_before(client, name, 10)
     assert spans(plan(source(name), cluster, known)) == [(0, 10, 20)]
     delete_before(client, name, 15)
-    told = r"begins at offset 15, and was read up to 10: .* deleted 5 offsets .* on_data_loss"
-    with pytest.raises(SourceError, match=told):
+    message = r"begins at offset 15, and was read up to 10: .* deleted 5 offsets .* on_data_loss"
+    with pytest.raises(SourceError, match=message):
         plan(source(name), cluster, known)
     going_on = plan(source(name, on_data_loss="earliest"), cluster, known)
     assert spans(going_on) == [(0, 15, 20)]

@@ -10,7 +10,7 @@ import pytest
 
 from stack.kafka import Broker
 from tests.kafka.conftest import PASSWORD
-from tests.kafka.outboxes import contents, message, read, stream, told
+from tests.kafka.outboxes import as_sent, contents, message, read, stream
 from tests.kafka.sending import Publication, publication
 from waybill.errors import ConfigurationError, ConflictError, UnreachableError, WaybillError
 from waybill.kafka.cluster import Cluster
@@ -27,7 +27,7 @@ from waybill.spec.endpoints import KafkaTarget
 pytestmark = pytest.mark.kafka
 
 SOON = 10.0
-"""Seconds within which a mistake is told."""
+"""Seconds within which a mistake is reported."""
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_headers_and_times(out, client):
     assert all(abs(time - now) < 60_000 for time in times[1:])
 
 
-def test_records_have_the_time_of_sending_unless_told_otherwise(out, client):
+def test_records_have_the_time_of_sending_unless_set_otherwise(out, client):
     list(out.sending().run(stream([message(1, timestamp=1_700_000_000_123_456)])))
     (record,) = (record for own in read(client, out.topic).values() for record in own)
     assert abs(record.timestamp()[1] - time.time() * 1000) < 60_000
@@ -134,7 +134,7 @@ def test_the_largest_message_that_is_let_through_is_taken(client, topic):
     rows = [message(1), message(2, b"key", value), message(3)]
     sending = out.sending()
     list(type(sending)(**{**vars(sending), "largest": limit}).run(stream(rows)))
-    assert contents(read(client, name)[0]) == [told(row) for row in rows]
+    assert contents(read(client, name)[0]) == [as_sent(row) for row in rows]
 
 
 # Whoever was here before
@@ -318,9 +318,9 @@ def test_a_broker_that_stays_away_is_an_error_that_may_pass(tmp_path):
                     broker.kill()
                 yield batch
 
-        with pytest.raises(UnreachableError) as told:
+        with pytest.raises(UnreachableError) as caught:
             list(out.sending(timeout=5).run(interrupted()))
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(caught.value)
         broker.start()
         assert [part["before"] for part in out.send()].count(True) == 5
         out.check()
@@ -329,14 +329,14 @@ def test_a_broker_that_stays_away_is_an_error_that_may_pass(tmp_path):
 def quickly(fault: type[WaybillError], match: str, call, *arguments) -> None:
     """An error of one sentence, in time."""
     started = time.monotonic()
-    with pytest.raises(fault, match=match) as told:
+    with pytest.raises(fault, match=match) as caught:
         call(*arguments)
     assert time.monotonic() - started < SOON
-    assert "\n" not in str(told.value)
-    assert PASSWORD not in str(told.value)
+    assert "\n" not in str(caught.value)
+    assert PASSWORD not in str(caught.value)
 
 
-def test_mistakes_are_told_before_anything_is_sent(connect, broker, topic, client):
+def test_mistakes_are_reported_before_anything_is_sent(connect, broker, topic, client):
     name = topic(2)
     quickly(ConfigurationError, "make the topic", plan, {"topic": "not.there"})
     quickly(ConfigurationError, "no partition 2, it has 2", plan, {"topic": name, "partition": 2})
@@ -356,7 +356,7 @@ def test_mistakes_are_told_before_anything_is_sent(connect, broker, topic, clien
     assert sum(map(len, read(client, name, "read_uncommitted").values())) == 0
 
 
-def test_missing_rights_are_told_one_after_another(connect, broker, topic, client, allow):
+def test_missing_rights_are_reported_one_after_another(connect, broker, topic, client, allow):
     name = topic(2)
     target = {"topic": name, "ledger": f"{name}.led"}
     connect(**login(broker))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.outboxes import contents, read, stream, told
+from tests.kafka.outboxes import as_sent, contents, read, stream
 from tests.spark.conftest import INTERPRETED
 from tests.unit.inprocess.test_converter import canal
 from waybill.errors import ConfigurationError, ConflictError
@@ -74,7 +74,7 @@ def check(spark, spec, client) -> None:
     rows = [{**row, "group": 0} for row in outbox(spark, spec)]
     chosen = Partitioner(len(records)).choose(next(stream(rows, len(rows))))
     for number, own in records.items():
-        expected = [told(row) for row, to in zip(rows, chosen, strict=True) if to == number]
+        expected = [as_sent(row) for row, to in zip(rows, chosen, strict=True) if to == number]
         assert contents(own) == expected
 
 
@@ -84,13 +84,13 @@ def test_a_batch_goes_to_its_topic_once(spark, begin, client, tmp_path):
     report = run_migration(spec, batch="b1", spark=spark).stage("publish")
     assert (report.rows_in, report.rows_out, report.skipped) == (76, 76, {})
     check(spark, spec, client)
-    told = report.details["out"]
-    assert (told["messages"], told["tombstones"], told["parts"]) == (76, 8, 1)
-    assert told["topic"] == spec.publish[0].kafka.topic
-    assert sum(last - first + 1 for first, last in told["offsets"].values()) == 76
+    details = report.details["out"]
+    assert (details["messages"], details["tombstones"], details["parts"]) == (76, 8, 1)
+    assert details["topic"] == spec.publish[0].kafka.topic
+    assert sum(last - first + 1 for first, last in details["offsets"].values()) == 76
     lake = Lake.open(spark, spec)
     (row,) = lake.read(lake.log("published")).collect()
-    assert json.loads(row.place)["topic"] == told["topic"]
+    assert json.loads(row.place)["topic"] == details["topic"]
     assert (row.batch, row.target, row.messages) == ("b1", "out", 76)
     assert row.manifest == f"{spec.publish[0].kafka.ledger}:demo/b1/out/0"
     assert (row.first, row.last) == ("shop/0/0/0", "shop/0/67/0")

@@ -40,17 +40,17 @@ pytestmark = pytest.mark.kafka
 def rows(
     client: dict[str, str], *ranges: Range, **settings: Any
 ) -> tuple[list[dict[str, Any]], dict[Range, Read]]:
-    """Every row of the ranges, read together, and what was told of each."""
-    told: dict[Range, Read] = {}
+    """Every row of the ranges, read together, and what was reported of each."""
+    reads: dict[Range, Read] = {}
     found: list[dict[str, Any]] = []
     for batch in read_ranges(
-        list(ranges), RangeOptions(client, "b1", **settings), told.__setitem__
+        list(ranges), RangeOptions(client, "b1", **settings), reads.__setitem__
     ):
         assert batch.schema.equals(ARCHIVE)
         found += batch.to_pylist()
-    assert set(told) == set(ranges)
-    assert sum(one.rows for one in told.values()) == len(found)
-    return found, told
+    assert set(reads) == set(ranges)
+    assert sum(one.rows for one in reads.values()) == len(found)
+    return found, reads
 
 
 def offsets(client: dict[str, str], topic: str, start: int, end: int, **settings: Any) -> list[int]:
@@ -62,8 +62,8 @@ def test_every_column(client: dict[str, str], topic: Callable[..., str]) -> None
     headers = [("a", b"1"), ("a", b"2"), ("b", None), ("ü", b""), ("", b"\xff")]
     send(client, name, [(b"k\x00", b"\xff\xfe")], 1, headers=headers, timestamp=now)
     send(client, name, [(None, b""), (b"", None)], 1)
-    found, told = rows(client, Range(name, 1, 0, 3), Range(name, 0, 0, 0))
-    assert told == {Range(name, 1, 0, 3): Read(3, 4), Range(name, 0, 0, 0): Read()}
+    found, reads = rows(client, Range(name, 1, 0, 3), Range(name, 0, 0, 0))
+    assert reads == {Range(name, 1, 0, 3): Read(3, 4), Range(name, 0, 0, 0): Read()}
     first = found[0]
     assert int(first.pop("timestamp").timestamp() * 1000) == now
     assert first == {
@@ -235,9 +235,9 @@ def test_a_start_that_was_deleted(client: dict[str, str], topic: Callable[..., s
         offsets(client, name, 20, 100)
     # Deleted after it was planned, and allowed: passed over and counted.
     span, gone = Range(name, 0, 20, 100), Range(name, 0, 20, 40)
-    found, told = rows(client, span, pass_over=True)
+    found, reads = rows(client, span, pass_over=True)
     assert [row["offset"] for row in found] == list(range(50, 100))
-    assert told == {span: Read(50, 50, lost=30)}
+    assert reads == {span: Read(50, 50, lost=30)}
     assert rows(client, gone, pass_over=True) == ([], {gone: Read(0, 0, lost=20)})
 
 
@@ -293,8 +293,8 @@ def test_tls(
 
 def test_a_broker_that_is_not_there() -> None:
     given = properties(Connection("k", "kafka", "127.0.0.1", 1))
-    told = r"t/0 from offset 0 to 5 at 127\.0\.0\.1:1: .*not answered for .*Connection refused"
-    with pytest.raises(UnreachableError, match=told) as caught:
+    message = r"t/0 from offset 0 to 5 at 127\.0\.0\.1:1: .*not answered for .*Connection refused"
+    with pytest.raises(UnreachableError, match=message) as caught:
         offsets(given, "t", 0, 5, stall=3)
     assert caught.value.transient
     assert type(pickle.loads(pickle.dumps(caught.value))) is UnreachableError

@@ -67,7 +67,7 @@ def convert_alone(spec: Migration, file: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_the_registry_told_is_enough_when_it_is_gone(
+def test_what_the_registry_sent_is_enough_when_it_is_gone(
     spark: Any,
     broker: Broker,
     client: dict[str, str],
@@ -98,10 +98,10 @@ def test_what_the_registry_told_is_enough_when_it_is_gone(
     send(client, came, inserts(url, ORDERS, *range(10, 20)), partition=1)
     run_migration(Migration.model_validate({**data, "publish": [target]}), spark=spark)
 
-    told = AvroDeserializer(SchemaRegistryClient({"url": url}))
+    deserialize = AvroDeserializer(SchemaRegistryClient({"url": url}))
     context = SerializationContext(went, MessageField.VALUE)
     records = [record for part in read(client, went).values() for record in part]
-    assert sorted(told(r.value(), context)["id"] for r in records) == list(range(20))
+    assert sorted(deserialize(r.value(), context)["id"] for r in records) == list(range(20))
 
     send(client, came, inserts(url, ORDERS, *range(20, 30)))
     strange = inserts(url, STRANGE, 1)

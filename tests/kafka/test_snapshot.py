@@ -255,13 +255,13 @@ def test_the_password_is_nowhere(
     allow(client, "topic", name, "READ")
     honest, plans = Branch.append_made, []
 
-    def told(self: Branch, *given: Any) -> int:
+    def appended(self: Branch, *given: Any) -> int:
         rows, make, schema = given
         made = rows.mapInArrow(make, from_arrow_schema(schema))
         plans.append(made._jdf.queryExecution().toString())
         return honest(self, *given)
 
-    monkeypatch.setattr(Branch, "append_made", told)
+    monkeypatch.setattr(Branch, "append_made", appended)
     caplog.set_level("DEBUG")
     report = snapshot(spark, spec, "b1")
     assert report.rows_in == 1
@@ -275,7 +275,7 @@ def test_the_password_is_nowhere(
     assert "MapInArrow" in plans[0]
 
 
-def test_a_consumer_group_is_told_and_not_asked(
+def test_a_consumer_group_is_updated_and_not_asked(
     spark: Any, reading: Any, client: dict[str, str], topic: Callable[..., str]
 ) -> None:
     name = topic(2)

@@ -42,7 +42,7 @@ def test_a_topic_has_what_was_sent_to_it(spark, begin, tmp_path, broker, origin)
     assert (result.messages, result.differing, result.others) == (855, 0, 1)
 
 
-def test_messages_that_are_doubled_or_lost_are_told(spark, begin, tmp_path, broker, client):
+def test_messages_that_are_doubled_or_lost_are_reported(spark, begin, tmp_path, broker, client):
     spec = begin(1)
     lake, name = Lake.open(spark, spec), spec.publish[0].kafka.topic
     feed(tmp_path, "1", orders(0, 100))

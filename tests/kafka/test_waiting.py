@@ -49,8 +49,8 @@ def test_the_source_is_asked_between_batches(
     assert (first.unread, first.unit, first.archive) == (7, "messages", None)
     assert first.oldest == now - 3 * HOUR
     assert now <= first.looked <= time.time() * 1000
-    told = [(p.partition, p.start, p.end, p.oldest) for p in first.partitions]
-    assert told == [(0, 0, 5, now - 3 * HOUR), (2, 0, 2, now - HOUR)]
+    found = [(p.partition, p.start, p.end, p.oldest) for p in first.partitions]
+    assert found == [(0, 0, 5, now - 3 * HOUR), (2, 0, 2, now - HOUR)]
 
     jobs.run_migration(spec, until="snapshot", spark=spark)
     planned = read_source(spec)

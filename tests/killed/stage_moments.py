@@ -1,4 +1,4 @@
-"""Moments within a stage, told by its calls of Java: a clock that a busy machine does not upset."""
+"""Moments within a stage, by its calls of Java: a clock that a busy machine does not upset."""
 
 from __future__ import annotations
 

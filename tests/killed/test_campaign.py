@@ -2,7 +2,7 @@
 
 `WAYBILL_KILLS` is how many running stages are killed, each at a random moment and by a SIGKILL of
 Python, Java and Spark's workers. `WAYBILL_KILLS_SEED` draws the same moments again; what was drawn
-is printed. A moment is told by calls of Java and so hits the same place on a machine of any speed,
+is printed. A moment counts calls of Java, so it hits the same place on a machine of any speed,
 but one within a call only nearly: `WAYBILL_KILLS_AGAIN` names a file of printed lines to take
 instead of drawing.
 """
@@ -202,8 +202,8 @@ class Account:
         """Count a kill, and print it so that it can be repeated."""
         (self.hit if killed else self.missed)[aim] += 1
         self.left += killed and plan.leave
-        told = {"batch": batch, "aim": aim, **plan._asdict(), "hit": killed}
-        self.out.write(f"kill {json.dumps(told)}\n")
+        line = {"batch": batch, "aim": aim, **plan._asdict(), "hit": killed}
+        self.out.write(f"kill {json.dumps(line)}\n")
         self.out.flush()
 
 
@@ -226,8 +226,8 @@ class Plans:
     def next(self, aims: list[str], course: Course) -> tuple[str, Plan]:
         """What to hit, and when."""
         if AGAIN:
-            told = next(self._again)
-            return told["aim"], Plan(Moment(*told["moment"]), told["leave"])
+            line = next(self._again)
+            return line["aim"], Plan(Moment(*line["moment"]), line["leave"])
         aim = self._chance.choice(aims)
         send = aim == "send"
         moment = moment_of_sending(self._chance) if send else course.moment(self._chance)
@@ -353,20 +353,20 @@ def test_a_campaign_of_kills(places: tuple[Campaign, Campaign], client: dict[str
 
 
 def compare(
-    places: tuple[Campaign, Campaign], client: dict[str, str], told: str, tables: tuple[str, ...]
+    places: tuple[Campaign, Campaign], client: dict[str, str], where: str, tables: tuple[str, ...]
 ) -> None:
     """Tables hold the same rows, and files and topics the same messages in the same order."""
     struck, quiet = places
     one, two = struck.opened(), quiet.opened()
     for table in tables:
-        assert struck.rows(one, f"lake.{table}") == quiet.rows(two, f"lake.{table}"), (table, told)
-    assert struck.lines() == quiet.lines(), told
+        assert struck.rows(one, f"lake.{table}") == quiet.rows(two, f"lake.{table}"), (table, where)
+    assert struck.lines() == quiet.lines(), where
     sent, wanted = (
         {number: contents(found) for number, found in read(client, place.topic).items()}
         for place in places
     )
-    assert sent == wanted, told
-    assert sum(map(len, sent.values())) == len(quiet.lines()), told
+    assert sent == wanted, where
+    assert sum(map(len, sent.values())) == len(quiet.lines()), where
 
 
 @pytest.fixture

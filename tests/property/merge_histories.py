@@ -172,8 +172,8 @@ class Source:
         for old, new in ((one, other), (other, one)):
             row = {**rows[old], "id": str(new)}
             self.rows[new] = row
-            told = {"before": rows[old], "transaction": transaction}
-            self._log("update", new, self._some(row), old, **told)
+            more = {"before": rows[old], "transaction": transaction}
+            self._log("update", new, self._some(row), old, **more)
             self.sequence += 1
 
     def bad_update(self) -> None:

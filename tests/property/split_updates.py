@@ -35,7 +35,7 @@ class Done(NamedTuple):
     """What the source did, and the numbers of the messages that tell of it."""
 
     change: Change
-    told_by: tuple[int, ...]
+    carried_by: tuple[int, ...]
 
 
 @dataclass
@@ -62,7 +62,7 @@ class SplitHistory:
 
     def changes(self, came: Collection[int]) -> list[Change]:
         """What has come whole, given the numbers of the messages that came."""
-        return [change for change, told_by in self.done if set(told_by) <= set(came)]
+        return [change for change, carried_by in self.done if set(carried_by) <= set(came)]
 
     def rows(self, changes: list[Change]) -> Counter[Any]:
         """The rows after changes; of a table without key each as often as it is there."""
@@ -72,9 +72,9 @@ class SplitHistory:
         """Half and sequence id of each half whose partner has not come."""
         return {
             (self.messages[number]["half"], self.messages[number]["seq"])
-            for _, told_by in self.done
-            for number in set(told_by) & set(came)
-            if len(told_by) == 2 and not set(told_by) <= set(came)
+            for _, carried_by in self.done
+            for number in set(carried_by) & set(came)
+            if len(carried_by) == 2 and not set(carried_by) <= set(came)
         }
 
     def key_of(self, row: Row | None) -> str | None:
@@ -277,12 +277,12 @@ class _Source:
         before = len(self.made.messages)
         self.update(old, whole)
         update = self.made.done.pop()
-        lost = {number for number in update.told_by if number in self.made.lost}
+        lost = {number for number in update.carried_by if number in self.made.lost}
         sql = f"ADD COLUMN {ADDED} VARCHAR(40) NOT NULL DEFAULT '{DEFAULT}'"
-        told = {"op": "truncate", "row": None} if not adds else {"op": "ddl"}
-        told |= {"sql": f"ALTER TABLE shop.{self.made.table} {sql}"} if adds else {}
+        event = {"op": "truncate", "row": None} if not adds else {"op": "ddl"}
+        event |= {"sql": f"ALTER TABLE shop.{self.made.table} {sql}"} if adds else {}
         about = {"table": self.made.table, "key": list(self.made.key), "first": self.made.first}
-        self.made.messages.insert(before + 1, {**about, **told, "n": before + 1})
+        self.made.messages.insert(before + 1, {**about, **event, "n": before + 1})
         self.made.messages[-1]["n"] = before + 2
         self.made.lost -= lost
         self.made.lost |= {before if number == before else before + 2 for number in lost}

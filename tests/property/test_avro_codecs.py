@@ -87,8 +87,8 @@ def data_of(node: Node) -> list[bytes]:
 
 
 def ibm_leaves() -> Iterator[tuple[str, Node, Leaf]]:
-    for told, declared in itertools.product(NODES, DECLARED):
-        node = parse(json.dumps(told))
+    for schema, declared in itertools.product(NODES, DECLARED):
+        node = parse(json.dumps(schema))
         rules = {} if declared is None else {"v": declared}
         try:
             yield "ibmcdc", node, ibmcdc.column_reading("v", node, rules).leaf
@@ -97,8 +97,8 @@ def ibm_leaves() -> Iterator[tuple[str, Node, Leaf]]:
 
 
 def databus_leaves() -> Iterator[tuple[str, Node, Leaf]]:
-    for told, declared in itertools.product(NODES, DECLARED):
-        node = parse(json.dumps(told))
+    for schema, declared in itertools.product(NODES, DECLARED):
+        node = parse(json.dumps(schema))
         column = databus.column_of(node)
         leaf = column.leaf if declared is None else databus.declared_leaf(column, declared)
         yield "databus", node, leaf

@@ -47,8 +47,8 @@ def line_of(pairs) -> bytes:
 @example({}, [("key", 299)], list(USUAL), set())
 @example({}, [("x", "y")], list(USUAL), set())
 def test_the_fast_way_is_the_slow_way(changed, more, order, left_out):
-    told = {**{name: USUAL[name] for name in order}, **changed}
-    line = line_of([*((n, v) for n, v in told.items() if n not in left_out), *more])
+    fields = {**{name: USUAL[name] for name in order}, **changed}
+    line = line_of([*((n, v) for n, v in fields.items() if n not in left_out), *more])
     fast = usual_row(line, 5)
     if fast is not None:
         assert fast == any_event(line, 5)

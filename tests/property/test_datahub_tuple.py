@@ -68,8 +68,8 @@ def records(draw: st.DrawFn) -> tuple[dict[str, Any], list[bytes]]:
                         value = json.loads(value)
                 row[field["name"]] = value
         ordered = {field["name"]: row[field["name"]] for field in fields}
-        told = {"Data": list(ordered.values()), "Attributes": {}} if in_order else ordered
-        found.append(json.dumps(told, separators=separators).encode())
+        record = {"Data": list(ordered.values()), "Attributes": {}} if in_order else ordered
+        found.append(json.dumps(record, separators=separators).encode())
     return {"fields": fields}, found
 
 
@@ -97,10 +97,10 @@ def test_what_was_read_before_does_not_matter(made):
 
 @given(records(), st.sampled_from(["object", "record"]), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_what_was_read_is_written_and_read_the_same(made, shape, schema_is_told):
+def test_what_was_read_is_written_and_read_the_same(made, shape, with_schema):
     schema, values = made
-    told = schema if schema_is_told or shape == "record" else None
-    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=told, shape=shape))
+    topic_schema = schema if with_schema or shape == "record" else None
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=topic_schema, shape=shape))
     for offset, value in enumerate(values):
         found = decoded(fresh(schema), value, offset)
         if isinstance(found, tuple):
@@ -155,8 +155,8 @@ def _record() -> Message:
     return Message("t", 0, 0, None, None, json.dumps(row).encode())
 
 
-def written(change: Change, **told: Any) -> list[dict[str, Any]]:
-    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**told))
+def written(change: Change, **settings: Any) -> list[dict[str, Any]]:
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**settings))
     return [json.loads(message.value) for message in encoder.encode(change, [])]
 
 
@@ -173,7 +173,7 @@ class TestRowsThatLackColumns:
         with pytest.raises(Refusal, match="'v' was not sent"):
             written(changed("update", None, {"f0": "2"}), shape="record")
 
-    def test_the_key_of_a_deleted_row_is_told_from_a_row_of_nulls(self):
+    def test_the_key_of_a_deleted_row_is_distinguished_from_a_row_of_nulls(self):
         change = changed("delete", {"f0": "1"})
         (record,) = written(change, shape="record")
         assert record["Data"][-2:] == ["1", None]
@@ -191,11 +191,11 @@ class TestRowsThatLackColumns:
         change = changed(operation, before, None if operation == "delete" else row)
         names = [name for name in METADATA if name != TIMES[1]]
         more = [{"name": name, "type": "STRING"} for name in (*names, "more")]
-        told = {"schemas": {"fields": more + FIELDS}}
-        encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**told, shape="record"))
+        settings = {"schemas": {"fields": more + FIELDS}}
+        encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**settings, shape="record"))
         losses: list[str] = []
         for message in encoder.encode(change, losses):
-            (again,) = decoded(fresh(told["schemas"]), message.value)
+            (again,) = decoded(fresh(settings["schemas"]), message.value)
             image = again.before if again.after is None else again.after
             assert by_name(again.schema, image) == {"id": "1", "v": "x"}
         assert ("unchanged_columns" in losses) == (operation == "update")
@@ -270,9 +270,9 @@ class TestWriting:
     def test_a_topic_without_a_metadata_column(self, name):
         """A record is refused that could not tell what happened; a time is counted."""
         fields = [{"name": n, "type": "STRING"} for n in METADATA if n not in (name, TIMES[1])]
-        told = {"schemas": {"fields": fields + FIELDS}, "shape": "record"}
+        settings = {"schemas": {"fields": fields + FIELDS}, "shape": "record"}
         change = changed("update", {"f0": "1", "f1": "x"}, {"f0": "1", "f1": "y"}, source_time=1000)
-        encoder, losses = ENVELOPE.encoder(ENVELOPE.encode_settings(**told)), []
+        encoder, losses = ENVELOPE.encoder(ENVELOPE.encode_settings(**settings)), []
         if name not in TIMES:
             with pytest.raises(Refusal, match=name):
                 encoder.encode(change, losses)
@@ -288,7 +288,7 @@ class TestWriting:
         (record,) = written(change, schemas=schemas)
         assert record["v"] == "x"
 
-    def test_names_that_could_not_be_told_apart(self):
+    def test_names_that_could_not_be_distinguished(self):
         change = changed("insert", None, {"f0": "1", "f1": "x"})
         place = intern_schema("sh.op", None, "t", change.schema.columns, ("id",))
         change.schema = place

@@ -106,8 +106,8 @@ def written_and_read(change, settings):
     """The changes that reading gives of what writing gave, with the same settings on both sides."""
     encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**settings))
     schema = change.schema
-    told = {column.name: column.type for column in schema.columns}
-    rules = TableRules() if settings["schemas"] else TableRules({"d.t": TableRule(None, told)})
+    types = {column.name: column.type for column in schema.columns}
+    rules = TableRules() if settings["schemas"] else TableRules({"d.t": TableRule(None, types)})
     unsigned = settings["unsigned"] or "number"
     decoder = ENVELOPE.decoder(
         ENVELOPE.decode_settings(

@@ -34,9 +34,9 @@ def folder(tmp_path_factory):
     return str(tmp_path_factory.mktemp("schemas"))
 
 
-def written(folder, changes, **told):
+def written(folder, changes, **settings):
     """Messages of changes, at the places of a topic."""
-    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=folder, **told))
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=folder, **settings))
     found = []
     for one in changes:
         try:
@@ -49,8 +49,8 @@ def written(folder, changes, **told):
     ]
 
 
-def decoder_of(folder, **told):
-    return ENVELOPE.decoder(ENVELOPE.decode_settings(schemas=folder, **told), TableRules())
+def decoder_of(folder, **settings):
+    return ENVELOPE.decoder(ENVELOPE.decode_settings(schemas=folder, **settings), TableRules())
 
 
 def slowly(decoder, message):
@@ -69,9 +69,9 @@ def slowly(decoder, message):
 @given(data=st.data())
 def test_the_short_way_is_the_long_way(folder, data):
     history = data.draw(histories(knobs=Knobs(hard=data.draw(st.booleans()))))
-    told = data.draw(WRITING)
+    settings = data.draw(WRITING)
     reading = {"replica_identity": data.draw(st.sampled_from(["default", "full"]))}
-    messages = written(folder, history.changes, **told)
+    messages = written(folder, history.changes, **settings)
     short, long = decoder_of(folder, **reading), decoder_of(folder, **reading)
     for message in (*messages, *messages):
         assert said(outcome(short, message)) == said(slowly(long, message))
@@ -146,10 +146,10 @@ def translated(encoder):
 @given(data=st.data())
 def test_rows_are_written_as_their_json_is(folder, data):
     history = data.draw(histories(knobs=Knobs(hard=data.draw(st.booleans()))))
-    told = data.draw(WRITING) | {"tombstones": data.draw(st.booleans())}
+    settings = data.draw(WRITING) | {"tombstones": data.draw(st.booleans())}
     schemas = data.draw(st.sampled_from([folder, None]))
     short, long = (
-        ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=schemas, **told)) for _ in range(2)
+        ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=schemas, **settings)) for _ in range(2)
     )
     translated(long)
     changes = history.changes

@@ -47,8 +47,8 @@ VALUES = {
     "timestamptz": CLOCKS.map(lambda t: f"{t}Z") | st.just("0000-00-00 00:00:00"),
 }
 ENVELOPES = ["canal", "oms-default", "oms-extended"]
-TOLD = {"canal": {}, "oms-default": {"lobs": "null"}, "oms-extended": {"lobs": "null"}}
-"""What writing means by null in both images of an update, is told to reading."""
+SETTINGS = {"canal": {}, "oms-default": {"lobs": "null"}, "oms-extended": {"lobs": "null"}}
+"""What writing means by null in both images of an update, is a setting of reading."""
 
 
 @st.composite
@@ -91,7 +91,7 @@ def decoder_of(envelope, schema):
     declaration = registry.get(envelope)
     types = {column.name: column.type for column in schema.columns}
     rules = TableRules({schema.qualified_name: TableRule(schema.key, types)})
-    return declaration.decoder(declaration.decode_settings(**TOLD[envelope]), rules)
+    return declaration.decoder(declaration.decode_settings(**SETTINGS[envelope]), rules)
 
 
 def written(envelope, changes):
@@ -102,7 +102,7 @@ def written(envelope, changes):
     return [encoder.encode(change, [])[0].value for change in changes]
 
 
-def told(change):
+def facts_of(change):
     images = [
         None if image is None else msgspec.to_builtins(image)
         for image in (change.before, change.after)
@@ -126,7 +126,7 @@ def test_what_is_written_reads_back(envelope, table):
     for change, value in zip(changes, written(envelope, changes), strict=True):
         for text in (value, spaced(value)):
             (again,) = decoder.decode(Message("t", 0, 9, 5, None, text))
-            assert told(again)[2] == told(change)[2]
+            assert facts_of(again)[2] == facts_of(change)[2]
             assert again.operation == change.operation
             assert again.source_time == change.source_time
             assert again.schema.key == schema.key
@@ -144,7 +144,7 @@ def test_the_fast_way_is_the_slow_way(envelope, table):
         for text in (value, value, spaced(value)):
             message = Message("t", 0, 9, 5, None, text)
             (one,), (other,) = fast.decode(message), slow._slow(message, text)
-            assert told(one) == told(other)
+            assert facts_of(one) == facts_of(other)
             # By now the table is known, so this was the fast way, however the JSON is written.
             assert fast._last.read(message, text) is not None
 
@@ -169,7 +169,7 @@ def test_damaged_messages_are_refused_or_read_the_same_both_ways(envelope, table
 
     def outcome(decode):
         try:
-            return [(c.outcome, c.reason_kind, told(c)) for c in decode()]
+            return [(c.outcome, c.reason_kind, facts_of(c)) for c in decode()]
         except Refusal as refusal:
             return refusal.kind
 

@@ -82,8 +82,8 @@ rows = st.fixed_dictionaries({}, optional={name: literals for name in TYPES if n
 
 
 def row(values: dict[str, str], identity: str = "7") -> str:
-    told = {"id": identity, **values}
-    inner = ",".join(f'"{name}":{told[name]}' for name in TYPES if name in told)
+    fields = {"id": identity, **values}
+    inner = ",".join(f'"{name}":{fields[name]}' for name in TYPES if name in fields)
     return f"{{{inner}}}"
 
 

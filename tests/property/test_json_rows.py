@@ -51,7 +51,7 @@ def decoder_of(envelope, rules):
     return envelope.decoder(envelope.decode_settings(), rules)
 
 
-def told(change):
+def facts_of(change):
     images = [
         None if image is None else msgspec.to_builtins(image)
         for image in (change.before, change.after)
@@ -84,7 +84,7 @@ def test_the_fast_way_is_the_slow_way(envelope, data):
             with patch.object(known, "_slow", side_effect=AssertionError("the slow way")):
                 (fast,) = known.decode(again)
             (slow,) = decoder_of(envelope, rules).decode(again)
-            assert told(fast) == told(slow)
+            assert facts_of(fast) == facts_of(slow)
 
 
 @each

@@ -72,9 +72,9 @@ def read(changes: list[Change]) -> dict[Any, dict[str, str | None]]:
         if change.operation == "delete":
             rows.pop(key, None)
             continue
-        told = by_name(TABLE, change.after) or {}
+        values = by_name(TABLE, change.after) or {}
         keeps = change.operation == "update"
-        rows[key] = {**(was or {}), **told} if keeps else told
+        rows[key] = {**(was or {}), **values} if keeps else values
     return rows
 
 

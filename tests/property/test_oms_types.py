@@ -201,22 +201,27 @@ def changes(draw: st.DrawFn, version: str) -> tuple[Change, dict[str, str], dict
 
 def images_of(method: str, value: bytes) -> tuple[dict[str, str], dict[str, str]]:
     """The JSON of the values before and after, as a reader of the document finds them."""
-    told = parsed(value)
+    document = parsed(value)
     if method in ("oms-default", "oms-extended"):
-        found = [told["prevStruct"], told["postStruct"]]
+        found = [document["prevStruct"], document["postStruct"]]
     elif method == "oms-canal":
-        (data,), old = told["data"], (told["old"] or [{}])[0]
+        (data,), old = document["data"], (document["old"] or [{}])[0]
         found = [{**data, **old}, data]
-        if told["type"] != "UPDATE":
-            found = [data, {}] if told["type"] == "DELETE" else [{}, data]
+        if document["type"] != "UPDATE":
+            found = [data, {}] if document["type"] == "DELETE" else [{}, data]
     elif method == "oms-shareplex":
-        found = [{}, told["data"]]
-        if told["meta"]["op"] != "ins":
-            found = [told.get("key", told["data"]), {**told.get("key", {}), **told["data"]}]
-        if told["meta"]["op"] == "del":
+        found = [{}, document["data"]]
+        if document["meta"]["op"] != "ins":
+            found = [
+                document.get("key", document["data"]),
+                {**document.get("key", {}), **document["data"]},
+            ]
+        if document["meta"]["op"] == "del":
             found[1] = {}
     else:
-        found = [image and image["data"] for image in map(told["payload"].get, ("before", "after"))]
+        found = [
+            image and image["data"] for image in map(document["payload"].get, ("before", "after"))
+        ]
     one, two = ({n: w for n, w in (i or {}).items() if n != "__light_type"} for i in found)
     return one, two
 
@@ -254,7 +259,7 @@ both = pytest.mark.parametrize("version", VERSIONS)
 quick = settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
 
 
-def told(method: str, version: str, way: str) -> Any:
+def coder(method: str, version: str, way: str) -> Any:
     envelope = registry.get(method)
     if way == "write":
         return envelope.encoder(envelope.encode_settings(version=version, trailing_zeros=True))
@@ -267,13 +272,13 @@ def told(method: str, version: str, way: str) -> Any:
 @given(data=st.data())
 def test_values_are_written_as_the_document_says_and_read_back(method, version, data):
     made, before, after = data.draw(changes(version))
-    (encoded,) = told(method, version, "write").encode(made, [])
+    (encoded,) = coder(method, version, "write").encode(made, [])
     for found, wires in zip(images_of(method, encoded.value), (before, after), strict=True):
         expected = {name: plain(wire) for name, wire in wires.items()}
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             assert (type(found[name]), found[name]) == (type(value), value), name
-    decoder = told(method, version, "read")
+    decoder = coder(method, version, "read")
     for _ in range(2):  # The second time it is a table that is known.
         (read,) = decoder.decode(Message("t", 0, 4, 5, encoded.key, encoded.value))
         for mine, theirs in ((made.before, read.before), (made.after, read.after)):
@@ -296,11 +301,11 @@ def test_seconds_that_are_zero_may_be_left_out_before_3_3_0(method):
     """As are written by older projects; other values of the row are not needed."""
     values = dict.fromkeys(NAMES) | {"id": "1"}
     image = SCHEMA.Image(**{f"f{SCHEMA.index[n]}": v for n, v in values.items()})
-    (encoded,) = told(method, "earlier", "write").encode(change("insert", None, image), [])
+    (encoded,) = coder(method, "earlier", "write").encode(change("insert", None, image), [])
     value = encoded.value
     for name, (_, wire) in SHORT.items():
         value = value.replace(f'"{name}":null'.encode(), f'"{name}":{wire}'.encode())
-    (read,) = told(method, "earlier", "read").decode(Message("t", 0, 4, 5, None, value))
+    (read,) = coder(method, "earlier", "read").decode(Message("t", 0, 4, 5, None, value))
     found = by_name(read.schema, read.after) or {}
     assert {name: found[name] for name in SHORT} == {n: text for n, (text, _) in SHORT.items()}
 
@@ -326,8 +331,8 @@ def test_milliseconds_with_nanoseconds_are_exact(seconds, nanos):
     whole, _, rest = number.partition(".")
     assert int(whole) * 10**6 + int(rest or 0) == seconds * 10**9 + nanos
     decoder = envelope.decoder(envelope.decode_settings(), TableRules())
-    told_twice = f"{seconds * 1000 + nanos // 10**6}.{nanos:09d}"
-    for wire in (number, told_twice):
+    in_two_numbers = f"{seconds * 1000 + nanos // 10**6}.{nanos:09d}"
+    for wire in (number, in_two_numbers):
         value = encoded.value.replace(f'"at":{number}'.encode(), f'"at":{wire}'.encode())
         (read,) = decoder.decode(Message("t", 0, 4, 5, None, value))
         day, _, digits = read.after.f0[:-1].partition(".")
@@ -351,7 +356,7 @@ LOBS = intern_schema(
 @quick
 @given(data=st.data())
 def test_lobs_that_were_not_touched_stay_so(method, data):
-    """Null in both images, and nothing else, is told from a value and read as no value."""
+    """Null in both images, and nothing else, is distinguished from a value and read as no value."""
     envelope = registry.get(method)
     touched = data.draw(st.lists(st.sampled_from(["doc", "data"]), unique=True))
     images = []

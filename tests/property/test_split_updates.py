@@ -1,4 +1,4 @@
-"""Halves of updates give the same tables and wait alike, wherever a topic is cut."""
+"""Halves of updates give the same tables and wait the same way, wherever a topic is cut."""
 
 from __future__ import annotations
 

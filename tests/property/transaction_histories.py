@@ -120,8 +120,8 @@ class Sessions:
                 undo()
         extra = None
         if transaction.kept and transaction.counts:
-            told = {"status": "END", "id": transaction.name}
-            extra = json.dumps({"debezium_message": {**told, **counts_of(transaction)}})
+            end = {"status": "END", "id": transaction.name}
+            extra = json.dumps({"debezium_message": {**end, **counts_of(transaction)}})
         self._tell("commit" if transaction.kept else "rollback", transaction, extra)
 
     def _tell(self, operation: str, transaction: Transaction, extra: str | None = None) -> None:
@@ -177,10 +177,10 @@ class Sessions:
             return
         mine, theirs = rows[key], rows.get(other)
         if theirs is None:
-            told = {"id": str(other), "n": mine["n"], "t": mine["t"]}
+            moved = {"id": str(other), "n": mine["n"], "t": mine["t"]}
             if self.choose(2):
-                del told["t"]
-            self._change(table, other, transaction, "update", mine, told, key)
+                del moved["t"]
+            self._change(table, other, transaction, "update", mine, moved, key)
         elif transaction is not None:
             self._change(table, other, transaction, "update", mine, {**mine, "id": str(other)}, key)
             self.sequence += 1

@@ -120,6 +120,6 @@ def test_the_command_takes_a_url(spec, bucket, tmp_path, capsys):
     keep(spec, verdict("b1", 1))
     with pytest.raises(SystemExit, match="0"):
         main(["report", str(file), "--site", f"s3://{bucket}/site", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["page"] == f"s3://{bucket}/site/index.html"
-    assert (told["added"], told["failed"]) == (1, [])
+    document = json.loads(capsys.readouterr().out)
+    assert document["page"] == f"s3://{bucket}/site/index.html"
+    assert (document["added"], document["failed"]) == (1, [])

@@ -225,7 +225,7 @@ def test_secrets_are_nowhere(spark, done, server, postgres, admin, event_log, ca
     assert "SparkListenerSQLExecutionStart" in noted
     assert "spark.sql.catalog.lake.warehouse" in noted, "settings are noted"
     settings = spark.sql("SET").collect() + lake.spark.sql("SET -v").collect()
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     kept = "\n".join(
         unpacked(admin.get_object(Bucket=done.bucket, Key=key)["Body"].read()).decode("latin-1")
         for key in objects(admin, done.bucket)
@@ -236,7 +236,7 @@ def test_secrets_are_nowhere(spark, done, server, postgres, admin, event_log, ca
     places = {
         "Spark's notes": noted,
         "the log": done.log,
-        "the output": told.out + told.err,
+        "the output": printed.out + printed.err,
         "the settings": str(settings),
         "the objects": kept,
         "the reports": described + repr(done.spec) + repr(done.there),
@@ -296,22 +296,22 @@ def test_check_reaches_for_everything(small, connect, bucket, admin, tmp_path, c
     def check() -> tuple[int, dict[str, list[str]], str]:
         with pytest.raises(SystemExit) as ended:
             main(["check", str(file), "--json"])
-        told = capsys.readouterr()
+        printed = capsys.readouterr()
         found: dict[str, list[str]] = {}
-        for line in told.out.splitlines():
+        for line in printed.out.splitlines():
             finding = json.loads(line)
             found.setdefault(finding["verdict"], []).append(finding["text"])
-        return int(ended.value.code or 0), found, told.out + told.err
+        return int(ended.value.code or 0), found, printed.out + printed.err
 
     status, found, _ = check()
     assert (status, found.get("wrong")) == (0, None)
     assert f"s3://{bucket}/lake can be written" in found["ok"]
     assert set(objects(admin, bucket)) == {"in/a.jsonl"}
     connect(password="wrong-secret-text")
-    status, found, told = check()
+    status, found, printed = check()
     assert status == 2
     assert len(found["wrong"]) == 3  # source, target, lake
-    assert "wrong-secret-text" not in told
+    assert "wrong-secret-text" not in printed
 
 
 def test_full_loads_and_packed_files_come_from_object_storage(

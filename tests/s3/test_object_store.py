@@ -288,7 +288,7 @@ def test_half_an_answer_is_asked_for_again(through_proxy, bucket):
     ("kind", "sentence"),
     [("busy", r"keeps failing \(SlowDown\)"), ("cut", r"cannot be reached \(it closes the conn")],
 )
-def test_what_does_not_pass_is_told(through_proxy, bucket, monkeypatch, kind, sentence):
+def test_what_does_not_pass_is_reported(through_proxy, bucket, monkeypatch, kind, sentence):
     monkeypatch.setattr("time.sleep", lambda _: None)
     store = open_store(f"s3://{bucket}/f")
     through_proxy.spoil(Fault(".", kind, times=0))
@@ -334,9 +334,9 @@ def test_what_is_wrong_is_one_sentence_soon(connect, bucket, what, kind, sentenc
     with pytest.raises(kind, match=sentence) as caught:
         check_bucket(place, access_to(place))
     assert time.monotonic() - started < 10
-    told = str(caught.value)
-    assert "\n" not in told
-    assert "wrong-secret-text" not in told
+    output = str(caught.value)
+    assert "\n" not in output
+    assert "wrong-secret-text" not in output
     if what != "endpoint":  # the same is said wherever it is met
         store = open_store(place.url)
         for meet in (lambda: put(store, "x"), lambda: store.read("x"), store.names):

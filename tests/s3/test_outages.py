@@ -124,7 +124,7 @@ def test_a_lake_that_cannot_be_reached_is_one_sentence_soon(
     assert "wrong-secret-text" not in str(caught.value)
 
 
-def test_a_key_that_is_taken_away_meanwhile_is_told(spark, small, connect, server) -> None:
+def test_a_key_that_is_taken_away_meanwhile_is_reported(spark, small, connect, server) -> None:
     """Java then meets it, not we."""
     spec = small(catalog={"s3.secret-access-key": "wrong-secret-text"})
     with pytest.raises(

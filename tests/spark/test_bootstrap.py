@@ -223,9 +223,9 @@ def test_mappings_of_a_target_apply_to_what_it_begins_with(place):
         {"envelope": "canal", "name": "mine", **mapping}, {"envelope": "oms-default", **mapping}
     )
     waybill = here.run("b2", insert(10, 5, "v5"), update(11, row(3, "v3"), row(1, "moved")))
-    told = [json.loads(m.value) for m in here.sent("mine")]
-    assert {m["table"] for m in told} == {"mine"}
-    assert [(m["type"], m["data"][0]) for m in told] == [
+    documents = [json.loads(m.value) for m in here.sent("mine")]
+    assert {m["table"] for m in documents} == {"mine"}
+    assert [(m["type"], m["data"][0]) for m in documents] == [
         ("INSERT", {"id": "3", "v": "hidden"}),
         ("INSERT", {"id": "4", "v": "hidden"}),
         ("INSERT", {"id": "5", "v": "hidden"}),
@@ -237,11 +237,11 @@ def test_mappings_of_a_target_apply_to_what_it_begins_with(place):
 
 
 def canal(number: int, kind: str, data: dict[str, Any], old: dict[str, Any] | None = None) -> bytes:
-    told = {"data": [data], "database": "shop", "table": "orders", "type": kind, "isDdl": False}
+    fields = {"data": [data], "database": "shop", "table": "orders", "type": kind, "isDdl": False}
     times = {"es": 1_700_000_000_000 + number, "ts": 1_700_000_000_000 + number, "id": number}
     kinds = {"mysqlType": {"id": "bigint", "v": "varchar(9)"}, "sqlType": {"id": -5, "v": 12}}
     more = {"old": None if old is None else [old], "pkNames": ["id"], "sql": ""}
-    return json.dumps({**told, **times, **kinds, **more}).encode()
+    return json.dumps({**fields, **times, **kinds, **more}).encode()
 
 
 @pytest.mark.parametrize("ambiguous", ["partition", "source_time"])
@@ -259,14 +259,14 @@ def test_a_source_without_ids(place, ambiguous):
         canal(6, "UPDATE", {"id": "3", "v": "x"}, {"v": "v3"}),
         canal(7, "INSERT", {"id": "4", "v": None}),
     )
-    told = {}
+    sent = {}
     for envelope in ("debezium-json", "maxwell", "oms-default"):
         messages = here.sent(envelope)
         assert table_in_order(envelope, messages) == here.rows(), envelope
-        told[envelope] = [json.loads(message.value) for message in messages]
-    assert [m["op"] for m in told["debezium-json"]] == ["r", "r", "u", "c"]
+        sent[envelope] = [json.loads(message.value) for message in messages]
+    assert [m["op"] for m in sent["debezium-json"]] == ["r", "r", "u", "c"]
     # Ids are those that the changes themselves would have.
-    numbers = [m["allMetaData"]["storeDataSequence"] for m in told["oms-default"]]
+    numbers = [m["allMetaData"]["storeDataSequence"] for m in sent["oms-default"]]
     assert numbers == sorted(numbers)
     assert len(numbers) == 4
     assert table_of("oms-default", reversed(here.sent("oms-default"))) == here.rows()
@@ -278,8 +278,8 @@ def test_a_table_without_key_begins_with_each_of_its_rows(place):
     here.run("b1", *(canal(n, "INSERT", same) for n in (1, 2, 3)), canal(4, "DELETE", same))
     here.add({"envelope": "maxwell"}, {"envelope": "oms-default"}, {"envelope": "datahub-tuple"})
     here.run("b2", canal(5, "INSERT", {"id": "2", "v": "x"}), canal(6, "DELETE", same))
-    told = [json.loads(m.value) for m in here.sent("maxwell")]
-    assert [(m["type"], m["data"]) for m in told] == [
+    documents = [json.loads(m.value) for m in here.sent("maxwell")]
+    assert [(m["type"], m["data"]) for m in documents] == [
         ("bootstrap-insert", {"id": 1, "v": None}),
         ("bootstrap-insert", {"id": 1, "v": None}),
         ("insert", {"id": 2, "v": "x"}),
@@ -316,12 +316,12 @@ def test_a_target_begins_with_every_change(place):
     here.add({**FIRST, "name": "tables"})
     here.fields["quality"] = {"max_refused_share": 1}
     waybill = here.run("b4", insert(6, 3, "d"), insert(7, 4, "e"), drop_held=True)
-    told = [json.loads(m.value) for m in here.sent("history")]
+    documents = [json.loads(m.value) for m in here.sent("history")]
     first = [json.loads(m.value) for m in here.sent("first")]
-    assert [(m["type"], m["data"], m["old"], m["es"]) for m in told] == [
+    assert [(m["type"], m["data"], m["old"], m["es"]) for m in documents] == [
         (m["type"], m["data"], m["old"], m["es"]) for m in first
     ]
-    assert len(told) == 7
+    assert len(documents) == 7
     details = waybill.stage("convert").details
     assert details["bootstrap"] == {"history": {"as_of": "b3", "changes": 5}}
     assert details["waits_to_begin"] == ["tables"]
@@ -386,9 +386,9 @@ def test_the_gate_holds_what_a_target_would_begin_with_and_is_not_in_the_tables(
         begin_targets(here.spec, here.context("b2"))
     with pytest.raises(GateError):
         here.run("b2", insert(3, 3, "c"))
-    (told,) = read_result(here.spec, "b2")["differences"]
-    assert told["target"] == "late"
-    assert told["change"].startswith("bootstrap:late@b2-bootstrap:shop.orders/")
+    (difference,) = read_result(here.spec, "b2")["differences"]
+    assert difference["target"] == "late"
+    assert difference["change"].startswith("bootstrap:late@b2-bootstrap:shop.orders/")
     assert here.sent("late") == []
 
 
@@ -412,9 +412,12 @@ def test_ids_are_those_that_the_changes_of_the_rows_have(place, source):
     def ids(target: str) -> dict[int, Any]:
         found = {}
         for message in here.sent(target)[:-1]:
-            told = json.loads(message.value)
-            key = (told["postStruct"] or told["prevStruct"])["id"]
-            found[int(key)] = told["allMetaData"].get("storeDataSequence"), bool(told["postStruct"])
+            document = json.loads(message.value)
+            key = (document["postStruct"] or document["prevStruct"])["id"]
+            found[int(key)] = (
+                document["allMetaData"].get("storeDataSequence"),
+                bool(document["postStruct"]),
+            )
         return found
 
     assert ids("late") == ids("first")

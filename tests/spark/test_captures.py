@@ -129,11 +129,11 @@ def merged(spec, capture: Capture, spark) -> dict:
         kinds, rows = table["columns"], {}
         # PostgreSQL's messages do not tell statements, so nobody knows the default of a new column
         # for rows that were there; the column itself holds no null.
-        untold = table.get("added", {}) if not is_mariadb(capture.folder) else {}
+        absent = table.get("added", {}) if not is_mariadb(capture.folder) else {}
         for row in read_table(spec, f"{database}.{name}", spark=spark):
             key = tuple(from_text(kinds[column], row[column]) for column in table["key"])
             assert key not in rows
-            rows[key] = {c: v for c, v in row.items() if not (v is None and untold.get(c))}
+            rows[key] = {c: v for c, v in row.items() if not (v is None and absent.get(c))}
         tables[name] = rows
     return tables
 

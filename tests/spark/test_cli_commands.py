@@ -46,13 +46,13 @@ def file(spark, migration, tmp_path: Path, monkeypatch, request) -> Path:
     return path
 
 
-def told(capsys) -> list[dict]:
+def printed(capsys) -> list[dict]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_looking_into_the_lake(file: Path, capsys) -> None:
     status.status_command(file, as_json=True)
-    *stages, merged, gate = told(capsys)
+    *stages, merged, gate = printed(capsys)
     assert [stage["batch"] for stage in stages] == ["b1"] * 5
     assert merged["tables"]["shop.orders"] == {
         "rows": 1,
@@ -63,10 +63,10 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     assert gate["gate"]["outcome"] == "passed"
 
     tables.table_command(file, None, tables.Output(json=True), "b1")
-    assert told(capsys) == [{"id": "7", "title": "second"}]
+    assert printed(capsys) == [{"id": "7", "title": "second"}]
 
     tables.changes_command(file, Wanted(None, "7", 100), as_json=True)
-    assert [(row["operation"], row["outcome"]) for row in told(capsys)] == [
+    assert [(row["operation"], row["outcome"]) for row in printed(capsys)] == [
         ("insert", "superseded: shop/0/1/0 is newer"),
         ("update", "won, it is the newest: this is the row"),
     ]
@@ -77,16 +77,19 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
         tables.changes_command(file, Wanted("shop.order", None, 2), as_json=False)
 
     quarantine.list_command(file, None, None, 10, as_json=True)
-    (refused,) = told(capsys)
+    (refused,) = printed(capsys)
     assert (refused["kind"], refused["offset"], refused["by"]) == ("json", 3, "convert")
     quarantine.show_command(file, "shop/0/3", raw=False, as_json=True)
-    (shown,) = told(capsys)
+    (shown,) = printed(capsys)
     assert shown["value_base64"] == "eyJicm9rZW4iOiD/"
     with pytest.raises(ConfigurationError, match="no message at shop/0/1 was refused"):
         quarantine.show_command(file, "shop/0/1", raw=False, as_json=True)
 
     upkeep.upkeep_command(file, "30d", as_json=True)
-    assert {row["table"].rpartition(".")[2] for row in told(capsys)} >= {"archive", "shop_orders"}
+    assert {row["table"].rpartition(".")[2] for row in printed(capsys)} >= {
+        "archive",
+        "shop_orders",
+    }
     with pytest.raises(ConfigurationError, match=r"--snapshots 1x: write a length of time"):
         upkeep.upkeep_command(file, "1x", as_json=True)
 
@@ -106,7 +109,7 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     with pytest.raises(GateError, match=rf"fix the cause, then `waybill run {file} --drop-held`"):
         jobs.run_migration(spec, batch="b2", spark=spark)
     status.status_command(file, as_json=True)
-    merge = next(line for line in told(capsys) if line.get("stage") == "merge")
+    merge = next(line for line in printed(capsys) if line.get("stage") == "merge")
     assert (merge["held"], merge["batch"], merge["batches"]) == ("b2", "b2", 2)
     status.status_command(file, as_json=False)
     assert (
@@ -114,17 +117,17 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
         f"waybill table {file} --held"
     ) in capsys.readouterr().out
     tables.table_command(file, None, tables.Output(json=True), None, held=False)
-    assert told(capsys) == [{"id": "7", "title": "second"}]
+    assert printed(capsys) == [{"id": "7", "title": "second"}]
     tables.table_command(file, None, tables.Output(json=True), None, held=True)
-    assert told(capsys) == [{"id": "7", "title": "third"}, {"id": "9", "title": "ninth"}]
+    assert printed(capsys) == [{"id": "7", "title": "third"}, {"id": "9", "title": "ninth"}]
     tables.changes_command(file, Wanted(None, None, 100, held=True), as_json=True)
-    assert [row["after"]["title"] for row in told(capsys)] == ["third", "ninth"]
+    assert [row["after"]["title"] for row in printed(capsys)] == ["third", "ninth"]
     for held, outcomes in (
         (False, ["superseded", "won", "not merged yet"]),
         (True, ["superseded", "superseded", "won"]),
     ):
         tables.changes_command(file, Wanted(None, "7", 100, held), as_json=True)
-        found = [row["outcome"].partition(":")[0].partition(",")[0] for row in told(capsys)]
+        found = [row["outcome"].partition(":")[0].partition(",")[0] for row in printed(capsys)]
         assert found == outcomes
     with pytest.raises(
         ConfigurationError, match=rf"b2 waits for the gate: `waybill table {file} --h"

@@ -106,7 +106,7 @@ def test_rows_and_stamp_are_one_snapshot(lake: Lake, table: str) -> None:
     stamped = branch.commit({"upto": 11}, {"rows_in": 11}, "b1", "snapshot")
     snapshot = lake.metadata(table).snapshots[stamped]
     assert (snapshot.parent, snapshot.summary["added-records"]) == (begun, "11")
-    # What is committed already is no longer told apart.
+    # What is committed already is no longer distinguished.
     assert branch.few_written(WANTED) is None
     branch.fast_forward()
     (commit,) = lake.commits(table)
@@ -277,20 +277,20 @@ def test_batches_are_measured_unless_the_longest_row_is_known(lake: Lake, table:
 
     usual = (SESSION_SETTINGS[ARROW_ROWS], SESSION_SETTINGS[ARROW_BYTES])
 
-    def land(batch: str, count: int, told: bool) -> int:
+    def land(batch: str, count: int, measured: bool) -> int:
         branch = lake.branch(table, "snapshot", batch)
         sizes, report = RowSizes(lake.spark.sparkContext), StageReport("snapshot", batch)
         branch.append_made(lake.spark.range(count), lambda b: sizes.of(make(b)), ARCHIVE)
-        if told:
+        if measured:
             sizes.tell(report, "things")
         branch.commit({}, report.to_dict(), batch, "snapshot")
         branch.fast_forward()
         return branch.head
 
     first, second = land("b1", 1000, True), land("b2", 40_000, True)
-    told = lake.find(table, "snapshot", "b2")
-    assert told is not None
-    assert 80_000 <= told.report["details"][LONGEST]["things"] < 81_000
+    measured = lake.find(table, "snapshot", "b2")
+    assert measured is not None
+    assert 80_000 <= measured.report["details"][LONGEST]["things"] < 81_000
     with lake.batches_by_rows(Span(table, None, first)):
         assert settings() == ("20000", ANY_BYTES)
     with lake.batches_by_rows(Span(table, first, second), Span(table, None, first)):

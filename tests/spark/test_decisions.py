@@ -56,15 +56,15 @@ def test_an_approved_batch_is_published_by_the_next_run(line: Line) -> None:
     assert (decision.batch, decision.reason) == ("b1", "the bank has confirmed them")
     assert "The share of refused messages" in decision.rules[0]["rule"]
     assert stage_status(line.lake, "merge")["decision"]["by"] == "ann"
-    told = read_result(line.spec, "b1")
-    assert (told["outcome"], told["decision"]["by"]) == ("failed", "ann")
+    result = read_result(line.spec, "b1")
+    assert (result["outcome"], result["decision"]["by"]) == ("failed", "ann")
 
     line.feed("2", insert(5))
     line.run("b3")
     assert line.rows() == line.sent == ["0", "1", "5"]
-    told = read_result(line.spec, "b1")
-    assert told["outcome"] == "approved"
-    assert told["decision"] == decision._asdict()
+    result = read_result(line.spec, "b1")
+    assert result["outcome"] == "approved"
+    assert result["decision"] == decision._asdict()
     page = read_page(line.spec, "b1")
     assert "Approved" in page
     assert "the bank has confirmed them" in page

@@ -160,7 +160,7 @@ def test_an_order_that_makes_no_sense_is_refused_without_its_secrets(url, order)
 
 
 @pytest.mark.parametrize("text", ["2026-11-20T06:00:00", "2026-11-20T07:00:00+01:00"])
-def test_a_stage_is_told_up_to_when_it_reads(url, order, monkeypatch, text) -> None:
+def test_a_stage_learns_up_to_when_it_reads(url, order, monkeypatch, text) -> None:
     seen = []
 
     def look(stage: str, _spec: Any, batch: str, options: Any) -> dict[str, Any]:

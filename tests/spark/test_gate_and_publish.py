@@ -168,9 +168,9 @@ def test_a_message_that_says_something_else_is_found(spark, begin):
     with pytest.raises(GateError):
         run_stage("validate", spec, "b1", spark)
     assert {"outbox_different", "outbox_undecodable"} <= failed(spec)
-    told = {d["change"]: d["what"] for d in read_result(spec, "b1")["differences"]}
-    assert "in column 'total' instead of" in told["shop/0/3/0"]
-    assert "cannot be read again" in told["shop/0/4/0"]
+    found = {d["change"]: d["what"] for d in read_result(spec, "b1")["differences"]}
+    assert "in column 'total' instead of" in found["shop/0/3/0"]
+    assert "cannot be read again" in found["shop/0/4/0"]
 
     spec.quality.on_failure = "report"
     report = run_stage("validate", spec, "b1", spark)
@@ -470,8 +470,8 @@ def test_the_cursor_does_not_go_back_to_a_batch_that_comes_late(spark, begin, tm
     run_migration(spec, batch="b2", spark=spark)
 
     def cursor(table: str, stage: str) -> dict[str, int]:
-        told = lake.last(lake.log(table), stage).cursor
-        return {name: told.get(name) for name in ("archive", "changes", "outbox")}
+        last = lake.last(lake.log(table), stage).cursor
+        return {name: last.get(name) for name in ("archive", "changes", "outbox")}
 
     judged, published = cursor("runs", "validate"), cursor("published", "publish")
     late = run_stage("validate", spec, "b1", spark)

@@ -49,8 +49,8 @@ def put(lake: Lake, rows: Rows) -> None:
     schema = lake.read(outbox).schema
     branch = lake.branch(outbox, "tamper", "b1")
     branch.sql("DELETE FROM {branch} WHERE true")
-    told = [tuple(row[name] for name in schema.names) for row in rows]
-    branch.append(lake.spark.createDataFrame(told, schema).coalesce(1))
+    tuples = [tuple(row[name] for name in schema.names) for row in rows]
+    branch.append(lake.spark.createDataFrame(tuples, schema).coalesce(1))
     # What the stage counted of its messages stands in the first commit, and counts once.
     details = {IDS_WRITTEN: done.report["details"].get(IDS_WRITTEN, {})}
     branch.commit(done.cursor, {**done.report, "details": details}, "b1", "convert")
@@ -79,9 +79,9 @@ def test_damage_to_the_outbox_is_held_and_named(spark, merged):
         rows[first : first + 2 * COUNT] = own
     put(lake, rows)
     assert failed(spark, merged) == {"outbox_different", "outbox_undecodable"}
-    told = {(d["target"], d["change"]) for d in read_result(merged, "b1")["differences"]}
-    assert {place: name for place, name in wrong.items() if place not in told} == {}
-    assert len(told) == len(wrong)
+    found = {(d["target"], d["change"]) for d in read_result(merged, "b1")["differences"]}
+    assert {place: name for place, name in wrong.items() if place not in found} == {}
+    assert len(found) == len(wrong)
 
     put(lake, [*whole[:150], *whole[151:]])
     assert failed(spark, merged) == {"stage_differences"}
@@ -109,9 +109,11 @@ def test_a_wrong_id_is_held_and_named(spark, migration, tmp_path):
         assert row["value"] != value
     put(lake, damaged)
     assert failed(spark, spec) == {"outbox_different"}
-    told = read_result(spec, "b1")["differences"]
-    assert {(d["target"], d["change"]) for d in told} == {(t, "shop/0/7/0") for t in NUMBERED}
-    assert all("the sequence id" in d["what"] for d in told)
+    differences = read_result(spec, "b1")["differences"]
+    assert {(d["target"], d["change"]) for d in differences} == {
+        (t, "shop/0/7/0") for t in NUMBERED
+    }
+    assert all("the sequence id" in d["what"] for d in differences)
     put(lake, whole)
     assert run_stage("validate", spec, "b1", spark).details["outcome"] == "passed"
 

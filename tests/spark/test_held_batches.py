@@ -53,11 +53,11 @@ def test_mended_replayed_and_dropped(line: Line, before: bool) -> None:
 
 def test_status_shows_a_first_batch_that_is_held(line: Line) -> None:
     hold(line, before=False)
-    told = {stage: stage_status(line.lake, stage) for stage in ("convert", "merge", "validate")}
-    assert told["merge"]["held"] == told["merge"]["batch"] == "b1"
-    assert (told["merge"]["batches"], told["merge"]["lag"], told["merge"]["out"]) == (1, 0, 1)
-    assert (told["validate"]["batches"], told["validate"]["lag"]) == (0, 1)
-    assert told["convert"]["held"] is None
+    status = {stage: stage_status(line.lake, stage) for stage in ("convert", "merge", "validate")}
+    assert status["merge"]["held"] == status["merge"]["batch"] == "b1"
+    assert (status["merge"]["batches"], status["merge"]["lag"], status["merge"]["out"]) == (1, 0, 1)
+    assert (status["validate"]["batches"], status["validate"]["lag"]) == (0, 1)
+    assert status["convert"]["held"] is None
     line.mend()
     line.run("b2", drop_held=True)
     merge = stage_status(line.lake, "merge")

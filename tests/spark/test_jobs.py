@@ -55,10 +55,10 @@ def shop(migration, tmp_path: Path):
 
 
 def test_a_migration_in_a_session_that_is_there(spark, shop, tmp_path: Path) -> None:
-    told = []
-    waybill = jobs.run_migration(shop, spark=spark, on_stage=told.append)
+    reports = []
+    waybill = jobs.run_migration(shop, spark=spark, on_stage=reports.append)
     assert [report.stage for report in waybill.stages] == list(jobs.STAGES)
-    assert told == waybill.stages
+    assert reports == waybill.stages
     assert json.loads(waybill.to_json())["batch"] == waybill.batch
     assert jobs.BATCH.fullmatch(waybill.batch)
     assert list(jobs.read_table(shop, spark=spark)) == [
@@ -153,9 +153,9 @@ def test_an_entry_script_leaves_its_error(spark, file, tmp_path: Path, monkeypat
     ],
 )
 def test_errors_as_plain_data(error, transient: bool, status: int) -> None:
-    told = jobs.described(error)
-    assert (told["transient"], told["exit_code"]) == (transient, status)
-    assert told["kind"] == type(error).__name__
+    failure = jobs.described(error)
+    assert (failure["transient"], failure["exit_code"]) == (transient, status)
+    assert failure["kind"] == type(error).__name__
 
 
 def test_full_mode_reads_again_and_changes_nothing(spark, shop) -> None:

@@ -247,8 +247,8 @@ def test_shuffles_follow_the_bytes_that_a_batch_brings(spark, lake, table, migra
     found = lake.cut_shuffles(table, None, lake.head(table))
     assert found["bytes"] > 0
     assert lake.spark.conf.get("spark.sql.shuffle.partitions") == "1"
-    told = Lake.open(spark, migration(spark={"spark.sql.shuffle.partitions": "7"}))
-    assert told.cut_shuffles(table, None, lake.head(table))["shuffle_partitions"] == 7
+    configured = Lake.open(spark, migration(spark={"spark.sql.shuffle.partitions": "7"}))
+    assert configured.cut_shuffles(table, None, lake.head(table))["shuffle_partitions"] == 7
 
 
 def test_a_look_without_spark_finds_the_same_rows(lake: Lake, table: str, migration) -> None:

@@ -261,9 +261,9 @@ def test_the_example_of_the_docs(spark, tmp_path):
 def test_shadow_tables_of_online_schema_changes_are_left_out(run) -> None:
     own = [message(1, "INSERT", None, row(1), "orders")]
     copies = [message(n, "INSERT", None, row(n), "_orders_gho") for n in (2, 3)]
-    told = statement(4, "ALTER TABLE _orders_gho ADD COLUMN x INT DEFAULT 7", "_orders_gho")
+    altering = statement(4, "ALTER TABLE _orders_gho ADD COLUMN x INT DEFAULT 7", "_orders_gho")
     tables = {**TABLES, "shop._orders_gho": KEY}
-    waybill = run([*own, *copies, told], map=[], tables=tables)[1]
+    waybill = run([*own, *copies, altering], map=[], tables=tables)[1]
     converted = waybill.stages[1]
     assert converted.skipped == {"shadow table of an online schema change": 3}
     assert any("3 changes of shadow tables of gh-ost" in text for text in converted.warnings)

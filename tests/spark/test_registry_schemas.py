@@ -1,4 +1,4 @@
-"""Schemas that a registry told stay in the lake, for the day when the registry is gone."""
+"""Schemas that a registry sent stay in the lake, for the day when the registry is gone."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def put(folder: Path, name: str, found: list[tuple[bytes | None, bytes | None]])
     pq.write_table(table, folder / f"{name}.parquet")
 
 
-def as_told(server: SchemaRegistry) -> set[tuple[str, str]]:
+def as_sent(server: SchemaRegistry) -> set[tuple[str, str]]:
     return {(str(number), entry["schema"]) for number, entry in server.schemas.items()}
 
 
-def test_the_lake_knows_what_the_registry_told(spark, migration, tmp_path: Path) -> None:
+def test_the_lake_knows_what_the_registry_sent(spark, migration, tmp_path: Path) -> None:
     with schema_registry() as server:
         settings = {"registry": server.url}
         spec = migration(envelope="ibmcdc-avro", layout="parquet", settings=settings)
@@ -61,11 +61,11 @@ def test_the_lake_knows_what_the_registry_told(spark, migration, tmp_path: Path)
 
         put(tmp_path / "in", "a", messages(server.url))
         assert batch("b1").rows_out == 1
-        assert set(kept()) == as_told(server)
+        assert set(kept()) == as_sent(server)
         assert kept()
         put(tmp_path / "in", "aa", messages(server.url))
         assert batch("b2").rows_out == 1
-        assert len(kept()) == len(as_told(server)), "nothing is kept twice"
+        assert len(kept()) == len(as_sent(server)), "nothing is kept twice"
 
         # Ids that the registry never had, so that no worker can remember them.
         key, value = messages(server.url)[0]

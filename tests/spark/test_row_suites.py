@@ -191,8 +191,8 @@ def test_what_cannot_be_checked_holds_the_batch_and_quotes_no_value(judge):
     assert regex["error"].startswith("Spark says ")
     assert "pattern" in regex["error"].lower()
     assert (checked["error"], checked["unexpected"]) == (None, 1)
-    for told in (json.dumps(result), read_page(spec, "b1")):
-        assert "AKIA" not in told
+    for text in (json.dumps(result), read_page(spec, "b1")):
+        assert "AKIA" not in text
 
 
 def test_values_are_shown_where_the_suite_asks_for_them(judge):
@@ -328,27 +328,27 @@ def test_check_runs_suites_on_rows_over_the_sample(spark, migration, tmp_path):
     found: dict[str, list[str]] = {}
     for finding in check(spec):
         found.setdefault(finding.about, []).append(f"{finding.verdict} {finding.text}")
-    told = [found[f"suite {name}"] for name in names]
-    assert told[0] == [
+    lines = [found[f"suite {name}"] for name in names]
+    assert lines[0] == [
         "ok 3 expectations can be checked, 2 are met",
         'note the sample does not meet (critical): id is as it should be (1 row: {"id":"0"})',
     ]
-    assert told[1] == [
+    assert lines[1] == [
         "wrong cannot be checked: idd is as it should be; not checked: there is no column 'idd'; "
         "did you mean 'id'?"
     ]
-    assert told[2] == [
+    assert lines[2] == [
         "note 1 expectation can be checked; the sample has no written rows of shop.ordres to check "
         "them on"
     ]
-    assert told[3] == [
+    assert lines[3] == [
         "ok 2 expectations can be checked, 1 is met",
         'note the sample does not meet (critical): The query finds nothing (1 row: {"id":"2"})',
     ]
-    assert told[4] == ["ok 1 expectation can be checked, 1 is met"]
-    assert "there is no target 'maxwel'" in told[5][0]
-    assert "expect_the_moon" in told[6][0]
-    assert [text[:5] for text in (told[5][0], told[6][0])] == ["wrong", "wrong"]
+    assert lines[4] == ["ok 1 expectation can be checked, 1 is met"]
+    assert "there is no target 'maxwel'" in lines[5][0]
+    assert "expect_the_moon" in lines[6][0]
+    assert [text[:5] for text in (lines[5][0], lines[6][0])] == ["wrong", "wrong"]
 
 
 def test_rules_over_time_look_at_what_the_gate_kept_of_the_batches_before(

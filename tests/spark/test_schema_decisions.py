@@ -12,7 +12,7 @@ from waybill import jobs
 from waybill.cli.status import merged_status
 from waybill.lake import Lake
 from waybill.merge.position import position_of
-from waybill.merge.state import told_held
+from waybill.merge.state import held_summary
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +58,7 @@ def test_another_scale_from_messages_to_what_people_query(spark, migration, tmp_
     )
     waybill = jobs.run_migration(spec, spark=spark)
     lake = Lake.open(spark, spec)
-    held = told_held(position_of(lake).state)["shop.orders"]
+    held = held_summary(position_of(lake).state)["shop.orders"]
     assert (held["since"], held["changes"]) == (waybill.batch, 1)
     assert "set `retype: rewrite` for shop.orders" in held["why"]
     merged = next(report for report in waybill.stages if report.stage == "merge")
@@ -71,7 +71,7 @@ def test_another_scale_from_messages_to_what_people_query(spark, migration, tmp_
     waybill = jobs.run_migration(spec, spark=spark)
     assert [report.stage for report in waybill.stages] == list(jobs.STAGES)
     lake = Lake.open(spark, spec)
-    assert told_held(position_of(lake).state) == {}
+    assert held_summary(position_of(lake).state) == {}
     orders = lake.spark.read.table(lake.merged("shop.orders")).orderBy("id")
     assert dict(orders.dtypes)["price"] == "decimal(15,4)"
     assert [row.price for row in orders.collect()] == [

@@ -86,11 +86,11 @@ def test_a_truncate_and_a_drop_take_only_the_rows_of_their_table(spark, run, tmp
     assert account.skipped == {"its rows of the joined table are deleted": 1}
     assert account.extra_in == {"deletes of rows of emptied tables": 3}
     assert (account.rows_in, account.rows_out) == (7, 9)
-    told = [
+    deletes = [
         (m["type"], m["data"][0]["id"], m["data"][0]["shard"])
         for m in published(tmp_path / "out", "b1")
     ]
-    assert told == [
+    assert deletes == [
         ("INSERT", "1", ONE),
         ("INSERT", "2", ONE),
         ("UPDATE", "3", ONE),

@@ -13,7 +13,7 @@ from waybill.verify.published import check_published, verify_published
 pytestmark = pytest.mark.spark
 
 
-def test_a_file_that_is_changed_or_gone_is_told(spark, migration, tmp_path):
+def test_a_file_that_is_changed_or_gone_is_reported(spark, migration, tmp_path):
     publish = [
         {"envelope": name, "files": {"path": str(tmp_path / "out" / name), "layout": layout}}
         for name, layout in (("canal", "lines"), ("debezium-json", "parquet"))

@@ -56,11 +56,11 @@ def test_the_walk_through(spark, tmp_path):
     }
     assert (tmp_path / "out/canal/b2").is_dir()
     assert not (tmp_path / "out/maxwell/b1").exists()
-    told = [
+    lines = [
         (m["type"], m["table"], m["data"]["id"], m["data"].get("branch"))
         for m in published(tmp_path / "out/maxwell", "b2")
     ]
-    assert told == [
+    assert lines == [
         ("delete", "orders", 2, "shop_2.orders_2"),
         ("update", "customers", 2, None),
         ("delete", "orders", 1, "shop_2.orders_2"),

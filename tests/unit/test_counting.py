@@ -8,7 +8,7 @@ from waybill.counting import counted
 
 
 @pytest.mark.parametrize(
-    ("number", "words", "told"),
+    ("number", "words", "text"),
     [
         (1, ("file",), "1 file"),
         (0, ("file",), "0 files"),
@@ -17,8 +17,8 @@ from waybill.counting import counted
         (3, ("half of an update waits", "halves of updates wait"), "3 halves of updates wait"),
     ],
 )
-def test_a_number_with_its_noun(number, words, told):
-    assert counted(number, *words) == told
+def test_a_number_with_its_noun(number, words, text):
+    assert counted(number, *words) == text
 
 
 def test_how_a_number_is_written():

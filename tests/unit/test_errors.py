@@ -114,8 +114,8 @@ def test_an_error_without_code_is_its_sentence_and_a_refusal_its_kind_too():
 
 
 def test_results_have_the_code_beside_the_sentence():
-    told = described(SourceError("a.jsonl is gone", code=Code.SOURCE_MISSING))
-    assert (told["code"], told["message"]) == ("WB-2001", "a.jsonl is gone")
+    data = described(SourceError("a.jsonl is gone", code=Code.SOURCE_MISSING))
+    assert (data["code"], data["message"]) == ("WB-2001", "a.jsonl is gone")
     assert described(KeyError("x"))["code"] is None
 
 

@@ -27,7 +27,7 @@ RULES = TableRules(
 POSITION = {"sequence_from": "position"}
 
 
-def told(source: str, count: int) -> list[bytes]:
+def lines_of(source: str, count: int) -> list[bytes]:
     """Inserts, as a source tells them."""
     rows = ({"id": number, "v": "x"} for number in range(1, count + 1))
     events = (Event(96 + n, "insert", None, row, 0) for n, row in enumerate(rows))
@@ -37,13 +37,13 @@ def told(source: str, count: int) -> list[bytes]:
 
 def lines(folder: Path, source: str, count: int) -> Path:
     file = folder / "in.jsonl"
-    file.write_bytes(b"".join(value + b"\n" for value in told(source, count)))
+    file.write_bytes(b"".join(value + b"\n" for value in lines_of(source, count)))
     return file
 
 
 def table(folder: Path, source: str, *places: tuple[str, int]) -> Path:
     """A Parquet file whose messages come from these topics and partitions in turn."""
-    values, file = told(source, 6), folder / "in.parquet"
+    values, file = lines_of(source, 6), folder / "in.parquet"
     rows = [places[n % len(places)] for n in range(len(values))]
     columns = {"topic": [topic for topic, _ in rows]}
     columns["partition"] = pa.array([partition for _, partition in rows], pa.int32())
@@ -52,9 +52,9 @@ def table(folder: Path, source: str, *places: tuple[str, int]) -> Path:
     return file
 
 
-def counted(file: Path, source: str, target: str, processes: int = 1, **told: object):
+def counted(file: Path, source: str, target: str, processes: int = 1, **settings: object):
     envelope, output = SOURCES[source].envelope, str(file.parent / "out.jsonl")
-    reads, writes = dict(SOURCES[source].settings), told
+    reads, writes = dict(SOURCES[source].settings), settings
     job = ConvertJob(envelope, target, str(file), output, reads, writes, RULES)
     account, _ = convert_file(job, None, processes)
     assert not account.refused
@@ -151,7 +151,7 @@ def test_the_waybill_and_the_gates_page_show_them(capsys):
     print_waybill(Waybill("m", "b", [report]))
     sentence = "ids: made ids: 7, ordered within each partition only"
     assert sentence in capsys.readouterr().out
-    assert StageReport.from_dict(report.told()) == report
+    assert StageReport.from_dict(report.to_json_safe()) == report
     assert _stage(report.to_dict())["made_ids"] == {"ids": sentence.removeprefix("ids: ")}
     before = {k: v for k, v in report.to_dict().items() if k != "made_ids"}
     assert _stage(before)["made_ids"] == {}

@@ -92,7 +92,7 @@ def test_key_change_is_seen_in_the_images() -> None:
     assert cut.old_key_image() is None
 
 
-def test_a_key_that_cannot_be_told_is_refused() -> None:
+def test_a_key_that_cannot_be_determined_is_refused() -> None:
     orders = schema("id", "name")
     with pytest.raises(Refusal, match="'id' is not in the row"):
         Change("insert", orders, MESSAGE, after=orders.Image(UNSET, "a")).key_image()

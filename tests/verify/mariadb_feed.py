@@ -233,13 +233,13 @@ class MariaDBFeed:
             lines, self._lines = self._lines, []
             if not lines:
                 return
-            told = [
+            payloads = [
                 json.dumps({"topic": "shop", "partition": 0, "offset": offset, "payload": line})
                 for offset, line in enumerate(lines, start=self._offset)
             ]
-            self._offset += len(told)
+            self._offset += len(payloads)
             hidden = self.folder / f".{self._offset:08d}"
-            hidden.write_text("\n".join(told) + "\n", encoding="utf-8")
+            hidden.write_text("\n".join(payloads) + "\n", encoding="utf-8")
             hidden.rename(self.folder / f"{self._offset:08d}.jsonl")
 
     def beat(self, number: int) -> None:

@@ -377,8 +377,8 @@ def test_tables_that_become_one_are_compared_one_by_one(
     ((gone,), (changed,)) = first.differences, other.differences
     assert (gone.key["id"], gone.what) == ("3", MISSING_IN_DATABASE)
     assert (changed.key["id"], changed.what, *changed.columns) == ("4", DIFFERS, "amount")
-    told = with_history(spec, lake, [first, other])
-    assert [len(one["differences"][0]["history"]) for one in told] == [1, 1]
+    documents = with_history(spec, lake, [first, other])
+    assert [len(one["differences"][0]["history"]) for one in documents] == [1, 1]
     feeds[0].session.execute("DROP TABLE typed_1")
     feeds[0].session.commit()
     other, gone = run_verify(spec, lake)
@@ -409,8 +409,8 @@ def test_what_the_command_prints_and_how_it_ends(spark, migration, feed, tmp_pat
     assert "insert of 20" in done.stdout
     assert "WB-6102" in done.stderr
     assert feed.server.password not in done.stdout + done.stderr
-    told = command("status", str(file), "--json").stdout.splitlines()
-    assert json.loads(told[-1])["verified"][0]["differing"] == 1
+    output = command("status", str(file), "--json").stdout.splitlines()
+    assert json.loads(output[-1])["verified"][0]["differing"] == 1
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
@@ -418,7 +418,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-def test_what_is_wrong_with_the_connection_is_told(spark, migration, feed, connect, postgres):
+def test_what_is_wrong_with_the_connection_is_reported(spark, migration, feed, connect, postgres):
     feed.insert(1)
     spec = migration("debezium-json", **KEY)
     lake = run(spark, spec, feed)

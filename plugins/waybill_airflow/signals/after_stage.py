@@ -38,7 +38,7 @@ def tell(spec: Migration, report: dict[str, Any], context: Context) -> Lineage |
 
     Args:
         spec: the migration.
-        report: of the stage, see `StageReport.told`.
+        report: of the stage, see `StageReport.to_json_safe`.
         context: of the task.
 
     Returns:

@@ -24,7 +24,7 @@ class Update(NamedTuple):
 
     Attributes:
         asset: its name.
-        extra: what consumers are told of it; numbers of 2^53 and more are texts.
+        extra: what consumers see of it; numbers of 2^53 and more are texts.
     """
 
     asset: str
@@ -82,14 +82,14 @@ def _published_by(
 
 
 def _of_account(migration: str, account: BatchAccount, batch: str) -> Iterator[Update]:
-    told: dict[str, Any] = {
+    common: dict[str, Any] = {
         "batch": batch,
         "verdict": account.verdict.outcome if account.verdict else "",
     }
     for table in account.tables:
         if table.rows_out:
             extra = {
-                **told,
+                **common,
                 "rows": table.rows_out,
                 "changes": table.operations,
                 "sequence": table.sequence,
@@ -98,7 +98,7 @@ def _of_account(migration: str, account: BatchAccount, batch: str) -> Iterator[U
             yield Update(table_asset(migration, table.table), extra)
     for target in account.targets:
         if target.published:
-            extra = {**told, "messages": target.published, "places": target.places}
+            extra = {**common, "messages": target.published, "places": target.places}
             yield Update(target_asset(migration, target.target), extra)
 
 

@@ -24,7 +24,7 @@ class Metric(NamedTuple):
 
     Attributes:
         kind: counters are added up, gauges replace each other, timings are in milliseconds.
-        tags: what its figures are told apart by.
+        tags: what its figures are distinguished by.
         meaning: what it measures.
     """
 
@@ -113,7 +113,7 @@ def figures_of(migration: str, report: dict[str, Any]) -> Iterator[Figure]:
 
     Args:
         migration: its name.
-        report: see `StageReport.told`.
+        report: see `StageReport.to_json_safe`.
     """
     if report.get("repeated"):
         return

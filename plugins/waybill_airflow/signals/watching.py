@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
     Attributes:
         event: which kind.
-        mark: what it is about; it is told once for each.
+        mark: what it is about; it is reported once for each.
         title: in one line.
         text: what was found and what to do.
     """
@@ -57,7 +57,7 @@ class WatchOperator(BaseOperator):
         self.migration = migration
 
     def execute(self, context: Context) -> dict[str, str]:
-        """Look, and tell what was not told before.
+        """Look, and report what was not reported before.
 
         Returns:
             What was found, as a mark by event, for the next look.
@@ -196,7 +196,7 @@ def _late(
 
 def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Finding | None:
     if index.held is not None:
-        # What is behind a held batch waits for a person, who has been told.
+        # What is behind a held batch waits for a person, who has been notified.
         return None
     longest = seconds_of(alerts.stalled_after)
     for line in index.batches:

@@ -80,7 +80,7 @@ def make_app() -> FastAPI:
     app.add_exception_handler(AnyHTTPException, _said_no)
     app.add_exception_handler(RequestValidationError, _no_such_name)
     _add_pages(app)
-    add_value_pages(app, _told)
+    add_value_pages(app, _notice)
     _add_reports(app)
     return app
 
@@ -131,19 +131,19 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
     try:
         spec = known_migration(dag_id)
     except WaybillError as error:
-        return _told("This migration's file cannot be used", [str(error)], 503)
+        return _notice("This migration's file cannot be used", [str(error)], 503)
     if spec is None and (base := _belongs_to(dag_id)) is not None:
         words = f"{dag_id} belongs to the migration {base}. Its figures are there."
-        return _told("A DAG of a migration", [words], link=base)
+        return _notice("A DAG of a migration", [words], link=base)
     if spec is None:
         words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
-        return _told("No migration", [words])
+        return _notice("No migration", [words])
     if run_id is None:
         view = migration_view(spec, Rights(user).triggers(dag_id))
         return HTMLResponse(page("migration", view=view))
     run = run_of(dag_id, run_id)
     if run is None:
-        return _told("No such run", [f"Airflow knows no run {run_id} of {dag_id}."], 404)
+        return _notice("No such run", [f"Airflow knows no run {run_id} of {dag_id}."], 404)
     return _batch(dag_id, run.batch, run, user)
 
 
@@ -159,7 +159,7 @@ def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTM
         with_file = Rights(user).reads_file(dag_id)
         view = None if spec is None else batch_view(spec, batch, run, with_file)
     except WaybillError as error:
-        return _told("The batch cannot be read", [str(error)], 503)
+        return _notice("The batch cannot be read", [str(error)], 503)
     if view is not None:
         return HTMLResponse(page("batch", view=view))
     sentences = [
@@ -169,7 +169,7 @@ def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTM
     if run is not None:
         sentences.append(f"Airflow says of its run: {run.state or 'nothing'}.")
     # A tab about a run that has only begun is no error.
-    return _told("No account yet", sentences, 404 if run is None else 200)
+    return _notice("No account yet", sentences, 404 if run is None else 200)
 
 
 def _add_reports(app: FastAPI) -> None:
@@ -193,11 +193,11 @@ def _add_reports(app: FastAPI) -> None:
         return HTMLResponse(report.text, headers=HEADERS if report.own else REPORT_HEADERS)
 
 
-def _told(
+def _notice(
     title: str, sentences: list[str], status: int = 200, link: str | None = None
 ) -> HTMLResponse:
     """A page of a few words, and a link to a migration."""
-    text = page("told", title=title, sentences=sentences, link=link)
+    text = page("notice", title=title, sentences=sentences, link=link)
     return HTMLResponse(text, status_code=status)
 
 
@@ -216,9 +216,9 @@ async def _said_no(_request: Request, error: Exception) -> Response:
         404: ("No such page", "There is nothing at this address."),
     }
     title, sentence = titles.get(error.status_code, ("Not possible", str(error.detail)))
-    text = page("told", title=title, sentences=[sentence], link=None)
+    text = page("notice", title=title, sentences=[sentence], link=None)
     return HTMLResponse(text, status_code=error.status_code, headers=headers)
 
 
 async def _no_such_name(_request: Request, _error: Exception) -> Response:
-    return _told("No such name", ["No migration, run or batch can have such a name."], 422)
+    return _notice("No such name", ["No migration, run or batch can have such a name."], 422)

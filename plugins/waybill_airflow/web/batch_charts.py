@@ -52,8 +52,8 @@ def _age(spec: Migration, batches: Sequence[BatchLine], now: datetime) -> Chart 
     for before, batch in itertools.pairwise(published):
         waited = max(0, batch.began - before.ended) / 1000
         took = max(0, batch.ended - max(batch.began, before.ended)) / 1000
-        told = f"{length(waited + took)}, of it {length(took)} from the archive to the targets"
-        columns.append(Column(batch.batch, told, [("one", waited), ("two", took)]))
+        text = f"{length(waited + took)}, of it {length(took)} from the archive to the targets"
+        columns.append(Column(batch.batch, text, [("one", waited), ("two", took)]))
         ends.append(before.ended)
     last = published[-1].ended
     since = max(0.0, now.timestamp() - last / 1000)
@@ -106,10 +106,10 @@ def _refused(spec: Migration, batches: Sequence[BatchLine]) -> Chart:
     for batch in batches:
         share = _share(batch)
         judged = batch.limits.get("refused_share", [])
-        told = f"{share:.2f} %"
+        text = f"{share:.2f} %"
         if len(judged) == 2:
-            told += f"; the gate counted {judged[0]:.2%} as new, in the worst topic"
-        columns.append(Column(batch.batch, told, [("refused", share)]))
+            text += f"; the gate counted {judged[0]:.2%} as new, in the worst topic"
+        columns.append(Column(batch.batch, text, [("refused", share)]))
         most.append(100.0 * judged[1] if len(judged) == 2 else None)
     if not any(value is not None for value in most):
         # Of batches that an earlier version judged only the file says what they may refuse.

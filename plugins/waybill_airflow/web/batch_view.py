@@ -56,7 +56,7 @@ class BatchView(NamedTuple):
         altered: those whose columns it changed.
         file: the migration's file that it ran with.
         with_file: whether the user may read it.
-        lists: where on the page a figure is told in parts, by stage and column.
+        lists: where on the page a figure is shown in parts, by stage and column.
         further: where the figures are listed that no page lists.
     """
 
@@ -186,7 +186,7 @@ def _why(spec: Migration, label: str, capability: str) -> str:
     known = next((target for target in spec.publish if target.label == label), None)
     if known is not None:
         source, written = registry.get(spec.source.envelope), registry.get(known.envelope)
-        told = source.losses_to(written, known.settings, spec.source.settings)
-        if capability in told:
-            return told[capability]
+        losses = source.losses_to(written, known.settings, spec.source.settings)
+        if capability in losses:
+            return losses[capability]
     return CAPABILITIES.get(capability, capability)

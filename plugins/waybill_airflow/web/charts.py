@@ -51,7 +51,7 @@ class Row(NamedTuple):
     """A bar as text: what it is about, its value, and its limits in their order."""
 
     about: str
-    told: str
+    text: str
     limits: list[str]
 
 
@@ -85,7 +85,7 @@ class Column(NamedTuple):
     """A bar: what it is about, what it says, and its parts from the bottom as kind and value."""
 
     about: str
-    told: str
+    text: str
     parts: Sequence[tuple[str, float]]
 
     @property
@@ -143,7 +143,7 @@ def bars(
             base = round(base - height, 1)
             if height:
                 x = round(place * slot + slot * 0.1, 1)
-                title_of = f"{column.about}: {column.told}"
+                title_of = f"{column.about}: {column.text}"
                 marks.append(Mark(x, base, round(slot * 0.8, 1), height, kind, title_of))
     lines = [_line(limit, scale, slot, write) for limit in applied]
     return Chart(
@@ -156,7 +156,11 @@ def bars(
         list(legend),
         lines,
         [
-            Row(column.about, column.told, [_told(limit.values[place], write) for limit in applied])
+            Row(
+                column.about,
+                column.text,
+                [_limit_text(limit.values[place], write) for limit in applied],
+            )
             for place, column in reversed(list(enumerate(columns)))
         ],
     )
@@ -177,7 +181,7 @@ def _line(limit: Limit, scale: float, slot: float, write: Callable[[float], str]
     return LimitLine(limit.name, limit.kind, "".join(path), write(newest))
 
 
-def _told(value: float | None, write: Callable[[float], str]) -> str:
+def _limit_text(value: float | None, write: Callable[[float], str]) -> str:
     return "" if value is None else write(value)
 
 

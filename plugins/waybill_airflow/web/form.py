@@ -46,5 +46,5 @@ def _field(name: str, value: object, schema: dict[str, object]) -> Field:
     ]
     kind = "choice" if options else "tick" if schema.get("type") == "boolean" else "text"
     default = "" if value in (None, False) else str(value)
-    told = str(schema.get("description_md", ""))
-    return Field(name, str(schema.get("title", name)), kind, default, options, told)
+    description = str(schema.get("description_md", ""))
+    return Field(name, str(schema.get("title", name)), kind, default, options, description)

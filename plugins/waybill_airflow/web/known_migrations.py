@@ -36,8 +36,8 @@ def known_migration(name: str) -> Migration | None:
 
 
 def _loaded(file: Path) -> Migration:
-    told = file.stat()
-    stamp = (told.st_mtime_ns, told.st_size)
+    stat = file.stat()
+    stamp = (stat.st_mtime_ns, stat.st_size)
     known = _read.get(file)
     if known is None or known[0] != stamp:
         try:

@@ -86,21 +86,21 @@ def overview(rights: Rights) -> Overview:
     facts = dag_facts(spec.name for spec in specs)
     with_runs = rights.with_runs([spec.name for spec in specs])
     open_ones = [spec for spec in specs if spec.name in with_runs]
-    told = outlines(open_ones)
+    lakes = outlines(open_ones)
     nothing = DagFacts()
-    rows = [_row(s, facts.get(s.name, nothing), told.get(s.name), now) for s in specs]
+    rows = [_row(s, facts.get(s.name, nothing), lakes.get(s.name), now) for s in specs]
     rows.sort(key=lambda row: (99 if row.condition is None else row.condition.rank, row.name))
     problems = found.problems if rights.sees_broken_files() else []
     broken = [Condition(BROKEN, problem, []) for problem in problems]
     return Overview(rows, broken, _figures(rows, broken), now)
 
 
-def _row(spec: Migration, facts: DagFacts, told: Outline | None, now: datetime) -> Row:
+def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetime) -> Row:
     formats = (spec.source.envelope, [target.envelope for target in spec.publish])
-    if told is None:
+    if outline is None:
         return Row(spec.name, formats, None, facts)
-    index = told.index
-    condition = condition_of(spec, index, facts, now, told.problem)
+    index = outline.index
+    condition = condition_of(spec, index, facts, now, outline.problem)
     batches = [] if index is None else index.batches
     values = [batch.rows_in for batch in reversed(batches)]
     return Row(
@@ -112,7 +112,7 @@ def _row(spec: Migration, facts: DagFacts, told: Outline | None, now: datetime) 
         last=batches[0] if batches else None,
         verdicts=batches[:VERDICTS][::-1],
         line=sparkline(values),
-        source=source_view(told.source, index),
+        source=source_view(outline.source, index),
     )
 
 

@@ -168,10 +168,10 @@ def message_view(spec: Migration, topic: str, partition: int, offset: int) -> Me
         return history, None if spec.masks else message_at(lake, topic, partition, offset)
 
     position = f"{topic}/{partition}/{offset}"
-    told = read_lake(spec, found, spec.command("quarantine", "show", "FILE", position))
-    if told is None:
+    found_there = read_lake(spec, found, spec.command("quarantine", "show", "FILE", position))
+    if found_there is None:
         return None
-    history, content = told
+    history, content = found_there
     key, value = content if content is not None else (None, None)
     reasons = [row["reason"] or "" for row in history if "reason" in row]
     fault = None if value is None else fault_of(value, reasons[-1])

@@ -31,7 +31,7 @@ class Value(NamedTuple):
         column: its name.
         before: the value before, `null` for null; None where the change does not tell.
         after: the value after, likewise.
-        changed: whether the two are told and differ.
+        changed: whether the two are stated and differ.
     """
 
     column: str
@@ -76,10 +76,10 @@ class StateView(NamedTuple):
     """The row in the merged table.
 
     Attributes:
-        table: its table; empty where it is not told which is meant.
+        table: its table; empty where it is not stated which is meant.
         rows: what the table has of the key: columns and values, None for a row that is deleted.
         batches: that made each of them what it is.
-        problem: why it cannot be told; empty where it can.
+        problem: why it cannot be determined; empty where it can.
         command: prints the whole table so.
         as_of_now: see `RowHistory`.
     """

@@ -38,11 +38,11 @@ from waybill_airflow.web.verification_view import verification_view
 
 SEES_VALUES = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
-Told = Callable[..., HTMLResponse]
+Notice = Callable[..., HTMLResponse]
 """Makes a page of a few words: title, sentences, and `status`."""
 
 
-def add_value_pages(app: FastAPI, told: Told) -> None:
+def add_value_pages(app: FastAPI, notice: Notice) -> None:
     """Add the routes to the application."""
 
     @app.get(
@@ -60,11 +60,11 @@ def add_value_pages(app: FastAPI, told: Told) -> None:
         try:
             spec = known_migration(dag_id)
             if spec is None:
-                return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+                return notice("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
             may_trigger = Rights(user).triggers(dag_id)
             view = quarantine_view(spec, batch, kind, table, may_trigger)
         except WaybillError as error:
-            return told("The quarantine cannot be read", [str(error)], status=503)
+            return notice("The quarantine cannot be read", [str(error)], status=503)
         return HTMLResponse(page("quarantine", view=view))
 
     @app.get(
@@ -83,10 +83,10 @@ def add_value_pages(app: FastAPI, told: Told) -> None:
             spec = known_migration(dag_id)
             view = None if spec is None else message_view(spec, topic, partition, offset)
         except WaybillError as error:
-            return told("The message cannot be read", [str(error)], status=503)
+            return notice("The message cannot be read", [str(error)], status=503)
         if view is None:
             sentence = f"No message at {place} was refused by {dag_id}."
-            return told("No such message", [sentence], status=404)
+            return notice("No such message", [sentence], status=404)
         return HTMLResponse(page("message", view=view))
 
     @app.get("/rows/{dag_id}", dependencies=[SEES_VALUES, Depends(action_logging("waybill_row"))])
@@ -97,17 +97,17 @@ def add_value_pages(app: FastAPI, told: Told) -> None:
         try:
             spec = known_migration(dag_id)
             if spec is None:
-                return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+                return notice("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
             index = in_lake_of(spec, read_index)
             view = row_view(spec, table, key, as_of, index)
         except WaybillError as error:
-            return told("The row cannot be read", [str(error)], status=503)
+            return notice("The row cannot be read", [str(error)], status=503)
         return HTMLResponse(page("row", view=view), headers=WITH_A_FORM)
 
-    _add_verifications(app, told)
+    _add_verifications(app, notice)
 
 
-def _add_verifications(app: FastAPI, told: Told) -> None:
+def _add_verifications(app: FastAPI, notice: Notice) -> None:
     @app.get(
         "/verifications/{dag_id}",
         dependencies=[SEES_VALUES, Depends(action_logging("waybill_verification"))],
@@ -117,8 +117,8 @@ def _add_verifications(app: FastAPI, told: Told) -> None:
         try:
             spec = known_migration(dag_id)
             if spec is None:
-                return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+                return notice("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
             view = verification_view(spec)
         except WaybillError as error:
-            return told("The verifications cannot be read", [str(error)], status=503)
+            return notice("The verifications cannot be read", [str(error)], status=503)
         return HTMLResponse(page("verification", view=view))

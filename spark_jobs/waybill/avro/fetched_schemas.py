@@ -1,6 +1,6 @@
-"""What registries have told: each is asked for a schema once in a process, and the lake keeps it.
+"""What registries have sent: each is asked for a schema once in a process, and the lake keeps it.
 
-A schema of a registry never changes under its id, so what was told once holds for good.
+A schema of a registry never changes under its id, so what was fetched once holds for good.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Text(NamedTuple):
     references: tuple[str, ...] = ()
 
 
-_told: defaultdict[str, dict[str, Text]] = defaultdict(dict)
+_fetched: defaultdict[str, dict[str, Text]] = defaultdict(dict)
 
 
-def told_by(url: str) -> dict[str, Text]:
-    """The schemas that a registry has told in this process, by id or GUID as text."""
-    return _told[url]
+def fetched_from(url: str) -> dict[str, Text]:
+    """The schemas fetched from a registry in this process, by id or GUID as text."""
+    return _fetched[url]
 
 
 def remember(url: str, schemas: Mapping[str, Text]) -> None:
-    """Take what a registry told to another process."""
-    _told[url].update(schemas)
+    """Take what another process fetched from a registry."""
+    _fetched[url].update(schemas)

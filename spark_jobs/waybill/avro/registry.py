@@ -9,7 +9,7 @@ import warnings
 from typing import Any, NoReturn
 from uuid import UUID
 
-from waybill.avro.fetched_schemas import Text, told_by
+from waybill.avro.fetched_schemas import Text, fetched_from
 from waybill.avro.settings import CREDENTIALS
 from waybill.errors import Code, ConfigurationError, Refusal, UnavailableError
 
@@ -103,7 +103,7 @@ class Registry:
             ConfigurationError: there is no registry at the address, or not for this user.
             UnavailableError: the registry does not answer.
         """
-        known = told_by(self.url)
+        known = fetched_from(self.url)
         name = str(identity)
         if name not in known:
             text = self._asked(identity)

@@ -1,4 +1,4 @@
-"""What reading and writing Avro needs to be told: where the schemas are."""
+"""Settings for reading and writing Avro: where the schemas are."""
 
 from __future__ import annotations
 

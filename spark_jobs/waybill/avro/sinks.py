@@ -1,6 +1,6 @@
 """Puts the schemas of written messages where readers find them, and gives their framing.
 
-Ids are the registry's where one is told. Otherwise an id is made of the schema's text (31 bits of
+Ids are the registry's where one is stated. Otherwise an id is made of the schema's text (31 bits of
 its SHA-256), so that every task of every run gives the same schema the same id without asking.
 """
 

@@ -42,11 +42,11 @@ class _File(msgspec.Struct):
 
 
 class Entries:
-    """Schemas of files, each with the name of the file that told it first."""
+    """Schemas of files, each with the name of the file that has it first."""
 
     def __init__(self) -> None:
         self.found: dict[int | UUID, Text] = {}
-        self._told: dict[int | UUID, str] = {}
+        self._stated_by: dict[int | UUID, str] = {}
 
     def add(self, content: Any, name: str) -> None:
         """Take the schemas of a file.
@@ -77,7 +77,7 @@ class Entries:
             ConfigurationError: another schema was taken for the same id or GUID.
         """
         first = self.found.setdefault(identity, Text(schema)).schema
-        first_name = self._told.setdefault(identity, name)
+        first_name = self._stated_by.setdefault(identity, name)
         if first != schema and _compared(first) != _compared(schema):
             which = f"schema {'id ' if isinstance(identity, int) else ''}{identity}"
             message = (
@@ -143,7 +143,7 @@ def source_of(settings: AvroReadSettings) -> Source | None:
     """Where the settings say that schemas are; None where they say nothing.
 
     Raises:
-        ConfigurationError: both are told, or a file cannot be read.
+        ConfigurationError: both are given, or a file cannot be read.
     """
     given, url = settings.schemas, settings.registry
     if given is not None and url is not None:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class BulkChangeBatches:
-    """Decodes batches for `ChangeRows`, which takes what is not alike.
+    """Decodes batches for `ChangeRows`, which takes the rest.
 
     Args:
         work: decodes one message after the other, and counts.
         reader: says what the values of messages mean.
-        fewest: fewer messages of a batch that are alike are decoded one by one.
+        fewest: fewer messages of a batch of the same shape are decoded one by one.
     """
 
     def __init__(self, work: ChangeRows, reader: BulkReader, fewest: int = FEWEST) -> None:
@@ -72,9 +72,9 @@ class BulkChangeBatches:
         places: list[Any] = []
         for rows in whole:
             for row in rows.first_of_tables():
-                told_rows = work.schema_rows(rows.change(row))
-                tuples += told_rows
-                numbers += [int(rows.places[row])] * len(told_rows)
+                schema_rows = work.schema_rows(rows.change(row))
+                tuples += schema_rows
+                numbers += [int(rows.places[row])] * len(schema_rows)
         if tuples:
             parts.append(pa.Table.from_batches([work.batch_of(tuples)]))
             places.append(np.array(numbers, np.int64))

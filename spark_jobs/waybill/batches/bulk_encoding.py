@@ -27,12 +27,12 @@ _TEXTS = ("key", "value")
 
 
 class BulkMessageBatches:
-    """Encodes batches for `MessageRows`, which takes what is not alike.
+    """Encodes batches for `MessageRows`, which takes the rest.
 
     Args:
         work: encodes one change after the other.
         writer: says where the values of messages come from.
-        fewest: fewer changes of a batch that are alike are encoded one by one.
+        fewest: fewer changes of a batch of the same shape are encoded one by one.
     """
 
     def __init__(self, work: MessageRows, writer: BulkWriter, fewest: int = FEWEST) -> None:

@@ -48,8 +48,8 @@ class ChangeRows:
         self.joiner = joiner
         self.messages = 0
         self.decoded = 0
-        self._told: Bounded[TableSchema, bool] = Bounded()
-        self._told[NO_TABLE] = True
+        self._emitted: Bounded[TableSchema, bool] = Bounded()
+        self._emitted[NO_TABLE] = True
 
     def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
         """Changes of messages, halves of updates joined where both are here."""
@@ -81,17 +81,17 @@ class ChangeRows:
         rows: list[tuple[Any, ...]] = []
         row = self._row
         for change in changes:
-            if change.schema not in self._told:
+            if change.schema not in self._emitted:
                 rows += self.schema_rows(change)
             rows.append(row(change))
         return rows
 
     def schema_rows(self, change: Change) -> list[tuple[Any, ...]]:
         """The row that tells the schema of a change, where none has done so yet."""
-        known, schema = self._told, change.schema
+        known, schema = self._emitted, change.schema
         if schema in known:
             return []
-        # One that was forgotten is told twice, which is harmless.
+        # One that was forgotten is emitted twice, which is harmless.
         known[schema] = known[NO_TABLE] = True
         message = change.message
         place = (message.topic, message.partition, message.offset, change.index, self.batch_id)

@@ -1,6 +1,6 @@
 """Rows of `changes` of joined tables that are void because their table was emptied.
 
-Most are left out as they are decoded. The halves of an update may meet later, and are told by the
+Most are left out as they are decoded. The halves of an update may meet later, and are known by the
 column that says which table a row is from.
 """
 
@@ -25,7 +25,7 @@ _read = msgspec.json.Decoder(dict[str, Any]).decode
 _COLUMNS = (*MESSAGE_PLACE, "outcome", "order_key", "before", "after")
 
 
-def void_told(
+def skip_void(
     batches: Iterable[pa.RecordBatch],
     floors: Mapping[str, Floor],
     columns: Collection[str],
@@ -40,10 +40,10 @@ def void_told(
         by_source_time: whether times order what has no sequence id.
     """
     for batch in batches:
-        told = [batch.column(name).to_pylist() for name in _COLUMNS]
+        values = [batch.column(name).to_pylist() for name in _COLUMNS]
         times = batch.column("source_time").cast(pa.int64()).to_pylist()
         void = np.zeros(batch.num_rows, np.bool_)
-        for number, (*place, outcome, order, before, after) in enumerate(zip(*told, strict=True)):
+        for number, (*place, outcome, order, before, after) in enumerate(zip(*values, strict=True)):
             image = after or before
             if outcome != "ok" or image is None:
                 continue

@@ -45,9 +45,9 @@ class KeptTables:
                     outcomes, reasons, zip(*columns, strict=True), strict=True
                 )
             ]
-            told = np.array(kept, np.bool_)
+            mask = np.array(kept, np.bool_)
             self.rows += sum(o != "schema" for o, k in zip(outcomes, kept, strict=True) if k)
-            found = batch.filter(pa.array(told))
+            found = batch.filter(pa.array(mask))
             if found.num_rows:
                 yield found
 

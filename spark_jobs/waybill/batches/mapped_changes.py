@@ -126,8 +126,8 @@ class MappedChanges:
         changed = np.array([m is not None and not m.same for m in found] + [False], np.bool_)
         if changed.any():
             rows = self._changed(rows, found, numbers, changed, why, apart)
-        told = [pa.array(texts, pa.string()) for texts in (why, sentences)]
-        return MappedRows(rows, told[0], told[1], self._emptied)
+        arrays = [pa.array(texts, pa.string()) for texts in (why, sentences)]
+        return MappedRows(rows, arrays[0], arrays[1], self._emptied)
 
     def _hide(
         self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any
@@ -170,9 +170,9 @@ class MappedChanges:
         outcomes = _taken(rows, "outcome", places)
         orders = _taken(rows, "order_key", places)
         stand = zip(*(_taken(rows, name, places) for name in MESSAGE_PLACE), strict=True)
-        told = zip(places.tolist(), orders, _micros(rows, places), stand, strict=True)
+        placed = zip(places.tolist(), orders, _micros(rows, places), stand, strict=True)
         for (number, order, time, place), outcome, operation in zip(
-            told, outcomes, operations, strict=True
+            placed, outcomes, operations, strict=True
         ):
             floor = floors[numbers[number]]
             if floor is None or outcome != "ok" or operation not in ROW_OPERATIONS:
@@ -194,7 +194,7 @@ class MappedChanges:
             ok: Any = pc.equal(rows.column("outcome"), pa.scalar("ok"))
             apart &= np.asarray(ok)
         places = np.flatnonzero(apart)
-        told: dict[str, list[str | None]] = {
+        edited: dict[str, list[str | None]] = {
             name: [] for name in (*_EDITED, "operation") if name in there
         }
         if not len(places):
@@ -206,12 +206,12 @@ class MappedChanges:
             for change in changes_of(batch, self._given):
                 made, reason, sentence, _ = self.mapping.map(change)
                 why[places[number]], sentences[places[number]] = reason, sentence
-                for name, texts in told.items():
+                for name, texts in edited.items():
                     texts.append(None if made is None else _text_of(made, name))
                 number += 1
         left_out = np.array([why[place] is not None for place in places.tolist()])
         kept = places[~left_out]
-        for name, texts in told.items():
+        for name, texts in edited.items():
             left = [text for text, out in zip(texts, left_out.tolist(), strict=True) if not out]
             rows = _set(rows, name, kept, left)
         return rows
@@ -305,11 +305,11 @@ class MappedChanges:
         for place, mapped, kind, text in zip(places.tolist(), tables, kinds, texts, strict=True):
             if mapped is None or mapped.join is None or kind not in OF_TABLES:
                 continue
-            told = self.mapping.of_shard(kind, text, mapped)
-            if told.why is not None:
-                why[place] = told.why
-            if told.emptied is not None:
-                self._emptied[place] = told.emptied
+            result = self.mapping.of_shard(kind, text, mapped)
+            if result.why is not None:
+                why[place] = result.why
+            if result.emptied is not None:
+                self._emptied[place] = result.emptied
 
     def _images(self, rows: pa.Table, of: list[MappedTable | None], places: Any) -> pa.Table:
         """Rows with the mapped images and keys of some."""
@@ -366,7 +366,7 @@ def _text_of(change: Change, name: str) -> str | None:
 
 
 def _extra(text: str, mapped: MappedTable) -> bytes | None:
-    return text.encode() if mapped.told_as_it_was else carried_with(text.encode(), mapped)
+    return text.encode() if mapped.schema_stays else carried_with(text.encode(), mapped)
 
 
 def _key(text: str, mapped: MappedTable) -> bytes | None:

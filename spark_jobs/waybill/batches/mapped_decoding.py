@@ -14,7 +14,7 @@ from waybill.batches.change_rows import schema_row
 from waybill.batches.mapped_changes import MappedChanges
 from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
-from waybill.mapping.masks import UNTOLD
+from waybill.mapping.masks import WITHHELD
 from waybill.records import TableSchema
 
 if TYPE_CHECKING:
@@ -67,17 +67,17 @@ class MappedDecoding:
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of some batches as they become; schemas stand before their first row."""
         for batch in batches:
-            told = np.asarray(pc.equal(batch.column("outcome"), pa.scalar("schema")))
-            if not self._maps and not self._any_left_out(batch, told):
+            is_schema = np.asarray(pc.equal(batch.column("outcome"), pa.scalar("schema")))
+            if not self._maps and not self._any_left_out(batch, is_schema):
                 yield batch
                 continue
-            schemas = batch.filter(pa.array(told))
-            rows = pa.Table.from_batches([batch.filter(pa.array(~told))])
+            schemas = batch.filter(pa.array(is_schema))
+            rows = pa.Table.from_batches([batch.filter(pa.array(~is_schema))])
             yield from self._rows(self._learnt(schemas), rows)
 
-    def _any_left_out(self, batch: pa.RecordBatch, told: Any) -> bool:
+    def _any_left_out(self, batch: pa.RecordBatch, is_schema: Any) -> bool:
         """Whether a table was left out until now, where nothing else is done to tables."""
-        for row in batch.filter(pa.array(told)).to_pylist() if told.any() else ():
+        for row in batch.filter(pa.array(is_schema)).to_pylist() if is_schema.any() else ():
             schema = self._given[row["schema_id"]] = TableSchema.from_json(row["extra"])
             self._leaves_out |= self._mapped.mapping.rules.left_out(schema) is not None
         return self._leaves_out
@@ -111,10 +111,10 @@ class MappedDecoding:
             # Whoever makes the deletes reads here which tables are meant.
             self.emptied += len(emptied)
             texts = [emptied.get(place) for place in range(found.num_rows)]
-            told = pa.array(
+            extras = pa.array(
                 [None if t is None else json.dumps(t._asdict()) for t in texts], pa.string()
             )
-            found = _set(found, "extra", pc.is_valid(told), told)
+            found = _set(found, "extra", pc.is_valid(extras), extras)
         if self._hides:
             for name in _RAW:
                 found = found.set_column(
@@ -123,7 +123,7 @@ class MappedDecoding:
                     pa.nulls(found.num_rows, CHANGES.field(name).type),
                 )
             refused = pc.equal(found.column("outcome"), pa.scalar("refused"))
-            found = _set(found, "reason", refused, pa.scalar(UNTOLD))
+            found = _set(found, "reason", refused, pa.scalar(WITHHELD))
         return [*schemas, *found.cast(CHANGES).combine_chunks().to_batches()]
 
 

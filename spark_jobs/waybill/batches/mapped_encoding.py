@@ -57,8 +57,8 @@ class MappedMessageBatches:
                 yield from self._work.convert(_batches(rows))
                 continue
             mask: Any = pa.array(out)
-            told = [column.filter(mask) for column in (why, sentences)]
-            left_out = self._left_out(batch.filter(mask), *told)
+            reasons = [column.filter(mask) for column in (why, sentences)]
+            left_out = self._left_out(batch.filter(mask), *reasons)
             kept = rows.filter(pa.array(~out))
             made = [*self._work.convert(_batches(kept))] if kept.num_rows else []
             places = [np.flatnonzero(out)]
@@ -76,7 +76,7 @@ class MappedMessageBatches:
             None if one is None else self._given[one].qualified_name
             for one in changes.column("schema_id").to_pylist()
         ]
-        told: dict[str, Any] = {
+        filled: dict[str, Any] = {
             **{name: changes.column(name) for name in (*CHANGE_PLACE, "order_key")},
             "target": pa.repeat(self._target, size),
             "message": pa.repeat(pa.scalar(0, pa.int32()), size),
@@ -89,7 +89,7 @@ class MappedMessageBatches:
             "reason_kind": why,
             "reason": sentences,
         }
-        columns = [told.get(f.name, pa.nulls(size, f.type)) for f in OUTBOX]
+        columns = [filled.get(f.name, pa.nulls(size, f.type)) for f in OUTBOX]
         return pa.RecordBatch.from_arrays(columns, schema=OUTBOX)
 
 

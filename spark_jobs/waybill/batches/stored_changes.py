@@ -105,7 +105,7 @@ class StoredChanges:
     Args:
         schemas: every schema of the batch by its id.
         writer: of the target, which tells its family, whose fields are looked at.
-        fewest: fewer changes of a batch that are alike are not worth the trouble.
+        fewest: fewer changes of a batch of the same shape are not worth the trouble.
     """
 
     def __init__(
@@ -208,7 +208,9 @@ class _Batch:
             if len(rows) >= self.fewest:
                 first = int(rows[0])
                 sequence = parts[: counts[first]]
-                left = self._alike(rows, sequence, int(ranks[first]), bool(full[first]), read)
+                left = self._read_same_shape(
+                    rows, sequence, int(ranks[first]), bool(full[first]), read
+                )
             slow.append(left)
         return read, np.sort(np.concatenate(slow))
 
@@ -255,10 +257,10 @@ class _Batch:
         counts = np.where(there, self.texts.counts[here], -1)
         return _numbered(self.texts.forms[here], counts)
 
-    def _alike(
+    def _read_same_shape(
         self, rows: Places, sequence: Any, rank: int, full: bool, read: list[Rows]
     ) -> Places:
-        """Take rows that are alike; returns those that are read on their own."""
+        """Take rows of the same shape; returns those that are read on their own."""
         first = int(rows[0])
         schema = self.schemas[self.batch.column("schema_id")[first].as_py()]
         operation = self.batch.column("operation")[first].as_py()

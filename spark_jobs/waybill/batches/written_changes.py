@@ -101,7 +101,7 @@ def _table(rows: Rows, batch_id: str) -> pa.Table:
 
 
 def tables_of(rows: Rows, what: Callable[[TableSchema], str | None]) -> pa.Array:  # type: ignore[type-arg]
-    """What is told of the table of each of some changes."""
+    """What is stated of the table of each of some changes."""
     if rows.tables is None:
         return pa.repeat(pa.scalar(what(rows.schema), pa.string()), len(rows))
     present, numbers = np.unique(rows.tables.numbers, return_inverse=True)

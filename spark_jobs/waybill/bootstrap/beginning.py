@@ -52,7 +52,7 @@ REFUSED = "refused_by_tables"
 
 
 def begin_targets(spec: Migration, context: StageContext) -> None:
-    """Write what new targets begin with, where that can be told now.
+    """Write what new targets begin with, where that can be determined now.
 
     Raises:
         ConfigurationError: see `waybill.convert.plan.make_plan`.

@@ -45,8 +45,8 @@ def described(lake: Lake, upto: int) -> dict[str, Described]:
     )
     newest = {row.schema_id: (row.newest, row.extra) for row in used.collect()}
     found: dict[str, list[tuple[str, str, str | None, TableSchema]]] = {}
-    told = lake.scan(lake.log("changes"), ("schema_id", "extra"), {"outcome": ["schema"]}, upto)
-    texts = {row["schema_id"]: row["extra"] for row in told if row["schema_id"] in newest}
+    scanned = lake.scan(lake.log("changes"), ("schema_id", "extra"), {"outcome": ["schema"]}, upto)
+    texts = {row["schema_id"]: row["extra"] for row in scanned if row["schema_id"] in newest}
     for id_, text in texts.items():
         schema = TableSchema.from_json(text)
         order, extra = newest[id_]
@@ -72,14 +72,14 @@ def whole_schema(state: TableState, schemas: Iterable[TableSchema]) -> TableSche
         schemas: how its changes described it, the newest first.
     """
     newest: TableSchema | None = None
-    told: dict[str, list[Column]] = {}
+    by_name: dict[str, list[Column]] = {}
     for schema in schemas:
         newest = newest or schema
         for column in schema.columns:
-            told.setdefault(column.name, []).append(column)
+            by_name.setdefault(column.name, []).append(column)
     if newest is None:
         return None
-    columns = {name: _joined(every) for name, every in told.items()}
+    columns = {name: _joined(every) for name, every in by_name.items()}
     known = dict.fromkeys(name for name in (*columns, *state.names) if name in state.names)
     kept = [columns.get(name) or Column(name) for name in known if name not in state.dropped]
     return intern_schema(
@@ -87,8 +87,8 @@ def whole_schema(state: TableState, schemas: Iterable[TableSchema]) -> TableSche
     )
 
 
-def _joined(told: list[Column]) -> Column:
-    newest, type_ = told[0], joined_type(column.type for column in told)
+def _joined(columns: list[Column]) -> Column:
+    newest, type_ = columns[0], joined_type(column.type for column in columns)
     return newest if type_ == newest.type else Column(newest.name, type_, None, newest.nullable)
 
 

@@ -112,7 +112,7 @@ class RowsOfTable:
         else:
             row["after"] = self._image(msgspec.json.decode(image), order, True)
         database, schema, table = self.names
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             **row,
             **dict(zip(("partition", "offset", "index"), place, strict=True)),
             "topic": topic,
@@ -128,7 +128,7 @@ class RowsOfTable:
             "extra": self.extra,
             "outcome": BOOTSTRAP,
         }
-        return tuple(told.values())
+        return tuple(fields.values())
 
     def _place(self, place: tuple[int, int, int], again: int) -> tuple[str, tuple[int, int, int]]:
         """Where a row stands, of several with one position.

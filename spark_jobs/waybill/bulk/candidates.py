@@ -107,9 +107,9 @@ class _Packed:
         self._text = np.frombuffer(bytes(text) + BEHIND, np.uint8)
         self._counts = np.array([len(plan.slots) for plan in plans], np.int64)
         self._shared = np.array([[one.shared(other) for other in plans] for one in plans], np.int64)
-        packed = [one for plan in plans for one in plan.told]
-        self._told = np.array(packed, np.int64).reshape(len(packed), 5)
-        self._firsts = np.cumsum([0, *(len(plan.told) for plan in plans)])
+        packed = [one for plan in plans for one in plan.constants]
+        self._constants = np.array(packed, np.int64).reshape(len(packed), 5)
+        self._firsts = np.cumsum([0, *(len(plan.constants) for plan in plans)])
         self._met = np.zeros(len(forms), np.int64)
 
     def scan(self, texts: Scanned, begins: Places) -> Places:
@@ -117,7 +117,7 @@ class _Packed:
         known = np.empty(texts.size, np.int64)
         kernels.scan_known(
             *(texts.arena.data, begins, texts.ends, self._text, self._cuts, self._slots),
-            *(self._allowed, self._counts, self._shared, self._told, self._firsts),
+            *(self._allowed, self._counts, self._shared, self._constants, self._firsts),
             np.argsort(-self._met, kind="stable"),
             *(texts.starts, texts.stops, texts.kinds, known),
         )
@@ -132,14 +132,14 @@ class _Plan:
         parts: the bytes before each value that differs, and behind the last one.
         slots: which of all values each of these is.
         allowed: the kinds that it may have, as bits.
-        told: the other values, see `kernels.scan_known`.
+        constants: the other values, see `kernels.scan_known`.
     """
 
     def __init__(self, form: Skeleton) -> None:
         self.parts: list[bytes] = []
         self.slots: list[int] = []
         self.allowed: list[int] = []
-        self.told: list[tuple[int, int, int, int, int]] = []
+        self.constants: list[tuple[int, int, int, int, int]] = []
         part = b""
         for slot, (before, allowed, held) in enumerate(form.steps()):
             part += before
@@ -152,7 +152,7 @@ class _Plan:
             kind = allowed.bit_length() - 1
             quote = b'"' if kind <= ESCAPED else b""
             start = len(part) + len(quote)
-            self.told.append((len(self.slots) - 1, slot, start, start + len(held), kind))
+            self.constants.append((len(self.slots) - 1, slot, start, start + len(held), kind))
             part += quote + held + quote
         self.parts.append(part + form.last)
 

@@ -1,4 +1,4 @@
-"""What messages that are alike have in common: the bytes between their values."""
+"""What messages of the same shape have in common: the bytes between their values."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Skeleton:
         self.text = np.frombuffer(bytes(text) + BEHIND, np.uint8)
         self.cuts = np.array(cuts, np.int64)
         self.allowed = np.array(allowed, np.int64)
-        self.told = spans
+        self.constants = spans
 
     def steps(self) -> list[tuple[bytes, int, bytes | None]]:
-        """For each value: what stands before it, the kinds it may have, and what it is if told."""
+        """For each value: what stands before it, its kinds, and what it is if constant."""
         text = self.text.tobytes()
-        held = [None if first < 0 else text[first:end] for first, end in self.told.tolist()]
+        held = [None if first < 0 else text[first:end] for first, end in self.constants.tolist()]
         before = [text[first:end] for first, end in pairwise(self.cuts[:-1].tolist())]
         return list(zip(before, self.allowed.tolist(), held, strict=True))
 
@@ -94,7 +94,7 @@ class Skeleton:
             return fits
         kernels.fitting(
             *(block.arena.data, block.begins, block.ends, block.starts, block.stops, block.kinds),
-            *(block.counts, rows, self.text, self.cuts, self.allowed, self.told, fits),
+            *(block.counts, rows, self.text, self.cuts, self.allowed, self.constants, fits),
         )
         return fits
 

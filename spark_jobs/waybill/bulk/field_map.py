@@ -232,7 +232,7 @@ class BulkReader(ABC):
         return None
 
     def reads_the_same(self, one: TableSchema, other: TableSchema) -> bool:
-        """Whether messages of two tables are read alike that differ in their names only."""
+        """Whether messages of two tables are read the same way that differ in their names only."""
         return True
 
     def arrange(self, texts: Scanned) -> None:  # noqa: B027 - most messages have but one order

@@ -61,7 +61,7 @@ class Form(Skeleton):
         """Let messages have any names, which pick one of some tables."""
         self.tables = tables
         self.allowed[self.slots_of_names] = TEXT
-        self.told[self.slots_of_names] = -1
+        self.constants[self.slots_of_names] = -1
 
     def plan(self) -> None:
         """See which values are read; once more whenever the reading tells another schema."""

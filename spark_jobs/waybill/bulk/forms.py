@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from waybill.records import Change, Message, TableSchema
 
 MOST_FORMS = 200
-"""Messages that look alike may have so many forms, e.g. one for each table."""
+"""Messages of the same shape may have so many forms, e.g. one for each table."""
 LEAD = 256
 """So many messages tell most forms of a topic."""
 FEWEST = 8
-"""Fewer messages of a block that are alike are sooner done one by one."""
+"""Fewer messages of a block of the same shape are sooner done one by one."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 PRICE = 2 * FEWEST
@@ -78,7 +78,7 @@ class Forms:
     Args:
         decoder: reads one message exactly.
         reader: says what values mean.
-        fewest: fewer messages of a block that look alike are not worth the trouble; with 1 forms
+        fewest: fewer messages of a block of the same shape are not worth the trouble; with 1 forms
             are learnt at any price.
     """
 
@@ -274,10 +274,10 @@ class Forms:
         tables = self._tables_named(form.reading)
         if tables.is_other(form.names):
             return False
-        same = form.allowed.copy(), form.told.copy()
+        same = form.allowed.copy(), form.constants.copy()
         form.open_to(tables)
         if not form.fits(texts, rest).any():
-            (form.allowed, form.told), form.tables = same, None
+            (form.allowed, form.constants), form.tables = same, None
             return False
         tables.add({form.names: self._schemas.number(form.reading.schema)})
         form.group = self._shapes.of(form.shape())
@@ -390,13 +390,13 @@ class Forms:
         groups: dict[object, list[_Recognized]] = {}
         for one in found:
             groups.setdefault((one.texts is block, one.form.group), []).append(one)
-        alike = [
+        asked = [
             Group(
                 group[0].form.hows, [Asked(one.form.slots, one.texts, one.places) for one in group]
             )
             for group in groups.values()
         ]
-        values = gathered(block.arena, alike)
+        values = gathered(block.arena, asked)
         return [
             group[0].form.rows(block, mine, self._tables_of(group))
             for group, mine in zip(groups.values(), values, strict=True)

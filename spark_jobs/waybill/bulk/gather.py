@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Messages of forms whose values are read alike, though they stand at other places.
+    """Messages of forms whose values are read the same way, though they stand at other places.
 
     Attributes:
         hows: how each value is read.

@@ -232,7 +232,7 @@ class Rows:
 
 
 def merged(found: list[Rows], by_table: bool) -> list[Rows]:
-    """Changes that are alike but for their values, together.
+    """Changes of the same shape but for their values, together.
 
     Args:
         found: the changes.
@@ -240,11 +240,11 @@ def merged(found: list[Rows], by_table: bool) -> list[Rows]:
     """
     if by_table:
         found = [rows for several in found for rows in several.by_table()]
-    alike: dict[tuple[object, ...], list[Rows]] = {}
+    by_shape: dict[tuple[object, ...], list[Rows]] = {}
     for rows in found:
         table = rows.schema if by_table else None
-        alike.setdefault((table, rows.signature), []).append(rows)
-    return [_together(group) for group in alike.values()]
+        by_shape.setdefault((table, rows.signature), []).append(rows)
+    return [_together(group) for group in by_shape.values()]
 
 
 def _together(group: list[Rows]) -> Rows:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Rows
 
 SEPARATOR = b"\\u0001"
-"""What stands between the values of a key that are told as one text, as JSON has it."""
+"""What stands between the values of a key that are stated as one text, as JSON has it."""
 
 
 def other_keys(rows: Rows, stated: list[Texts]) -> Mask:
-    """Which rows need a closer look, because a key that is told is not in the same words theirs.
+    """Which rows need a closer look, because a stated key is not in the same words theirs.
 
     Args:
         rows: the rows.
-        stated: the key, value by value or as one text; null where it is not told.
+        stated: the key, value by value or as one text; null where it is not stated.
     """
     image, arena = rows.before if rows.after is None else rows.after, rows.arena
     keys = [None if image is None else image[place] for place in rows.schema.key_places]

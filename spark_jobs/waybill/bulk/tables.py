@@ -130,7 +130,7 @@ class NamedTables:
 
     @property
     def full(self) -> bool:
-        """Whether no more tables can be told."""
+        """Whether no more tables can be distinguished."""
         return len(self._known) + len(self._tries) >= self._most
 
     def find(self, texts: Scanned, rows: Places, slots: Places) -> Places:
@@ -163,11 +163,11 @@ class NamedTables:
 
     def forget(self, number: int) -> None:
         """Know a table no more: it may have other columns by now."""
-        self._known = {names: told for names, told in self._known.items() if told != number}
+        self._known = {names: one for names, one in self._known.items() if one != number}
         self._place()
 
     def add(self, numbers: dict[tuple[bytes, ...], int]) -> None:
-        """Tell the numbers of the schemas of some names, or `OTHER`; what is told once stays."""
+        """Tell the numbers of the schemas of some names, or `OTHER`; what has one keeps it."""
         if numbers:
             self._known = {**numbers, **self._known}
             for names in numbers:

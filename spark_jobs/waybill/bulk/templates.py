@@ -36,7 +36,7 @@ Get = Callable[[Rows], Value]
 
 
 MOST_TRIES = 20
-"""After so many blocks in vain nothing more is learnt of changes that are alike."""
+"""After so many blocks in vain nothing more is learnt of changes of the same shape."""
 
 
 class TemplateFields(NamedTuple):
@@ -44,7 +44,7 @@ class TemplateFields(NamedTuple):
 
     Attributes:
         values: for each path of a value where it comes from.
-        constant: whether a path has one value, as long as the changes are alike.
+        constant: whether a path has one value, as long as the changes have the same shape.
         keys: the same for the message keys.
         rest: where the end of the message comes from, of whose values `values` tells none: what
             stands before its last byte.
@@ -209,7 +209,7 @@ def _spans(
 
 
 class _Plan:
-    """How changes that are alike are written."""
+    """How changes of the same shape are written."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class Templates:
     Args:
         encoder: writes one change exactly.
         writer: says where the values come from.
-        fewest: fewer changes of a block that are alike are not worth the trouble.
+        fewest: fewer changes of a block of the same shape are not worth the trouble.
     """
 
     def __init__(self, encoder: Encoder, writer: BulkWriter, fewest: int = FEWEST) -> None:
@@ -308,7 +308,7 @@ class Templates:
         """
         numbers = self._writer.classes(rows)
         if numbers is None:
-            return self._alike(rows, 0, written)
+            return self._write_class(rows, 0, written)
         if rows.tables is not None and (numbers < 0).all():
             # The first table may be one that the encoder refuses.
             return [left for some in rows.by_table() for left in self.write(some, written)]
@@ -321,10 +321,10 @@ class Templates:
             if number < 0:
                 rest.append(some)
             else:
-                rest += self._alike(some, number, written)
+                rest += self._write_class(some, number, written)
         return rest
 
-    def _alike(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
+    def _write_class(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
         """Write changes of one class; returns those that have to be written one by one."""
         if len(rows) < self._fewest:
             return [rows]
@@ -357,7 +357,9 @@ class Templates:
         """Write changes of several tables by plans of their own, if that makes a difference."""
         if rows.tables is None:
             return [rows]
-        return [left for some in rows.by_table() for left in self._alike(some, number, written)]
+        return [
+            left for some in rows.by_table() for left in self._write_class(some, number, written)
+        ]
 
     def _tables_written(self, plan: _Plan, rows: Rows, tables: Tables) -> Mask:
         """Which changes are of tables whose messages differ in the names from those of a plan.

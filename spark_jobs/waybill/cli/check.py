@@ -75,8 +75,8 @@ def check(spec: Migration) -> Iterator[Finding]:
         plan = make_plan(spec.model_copy(update={"on_loss": "report"}))
     sample, whole = yield from _sample(spec)
     decoded = yield from _decoded(plan.reading.decoder(), sample)
-    told = [_checked(change) for change in decoded or ()]
-    every = yield from mapped("migration", spec.select, spec.map, plan.reading.mapping, told)
+    checked = [_checked(change) for change in decoded or ()]
+    every = yield from mapped("migration", spec.select, spec.map, plan.reading.mapping, checked)
     if decoded is not None and sample:
         yield from _taken(every, len(sample))
     changes = [change for change in every if change.outcome == "ok"]

@@ -145,7 +145,7 @@ class SampleRows(NamedTuple):
             try:
                 written = [] if change.half is not None else encoder.encode(change, losses)
             except Refusal:
-                # The finding about the target has told of it.
+                # The finding about the target has reported it.
                 continue
             at = change.message
             place = ("ok", over.name, at.topic, at.partition, at.offset, change.index)
@@ -169,7 +169,7 @@ def _key_of(change: Change) -> str | None:
     try:
         key = change.key_image()
     except Refusal:
-        # The sample has told of it.
+        # The sample has reported it.
         return None
     return None if key is None else _text(key)
 

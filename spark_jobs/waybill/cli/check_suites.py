@@ -35,7 +35,7 @@ def check_suites(
 ) -> Iterator[Finding]:
     """Load the suites and run every expectation over the sample.
 
-    An expectation that cannot be checked is wrong. One that the sample does not meet is told and
+    An expectation that cannot be checked is wrong. One that the sample does not meet is shown and
     no more: the figures of a whole batch are others. Suites on rows are run by Spark, as in the
     gate; it is started where a migration has such suites, and the sample rows for one.
 
@@ -96,7 +96,7 @@ def _on_profiles(
             yield Finding(about, WRONG, str(error))
             continue
         nothing = "messages" if suite.over.name in invented else ""
-        yield from _told(about, checks, nothing)
+        yield from _findings(about, checks, nothing)
 
 
 def _on_rows(suites: list[tuple[str, Suite]], sample: SampleRows) -> Iterator[Finding]:
@@ -119,10 +119,10 @@ def _on_rows(suites: list[tuple[str, Suite]], sample: SampleRows) -> Iterator[Fi
             except WaybillError as error:
                 yield Finding(about, WRONG, str(error))
                 continue
-            yield from _told(about, checks, "" if there else str(suite.over))
+            yield from _findings(about, checks, "" if there else str(suite.over))
 
 
-def _told(about: str, checks: list[Checked], nothing: str) -> Iterator[Finding]:
+def _findings(about: str, checks: list[Checked], nothing: str) -> Iterator[Finding]:
     """What came of a suite.
 
     Args:
@@ -207,7 +207,7 @@ def _ruled(change: Change) -> tuple[Ruled | None, bool]:
     try:
         key, old = change.key_image(), change.old_key_image()
     except Refusal:
-        # The sample has told of it.
+        # The sample has reported it.
         return None, False
     if key is None:
         # Without a key each row is one of a bag.

@@ -28,7 +28,7 @@ SEEN = 8
 """Names that are listed."""
 
 
-class Told(Protocol):
+class Hints(Protocol):
     """Options that help to recognise messages."""
 
     @property
@@ -71,7 +71,7 @@ def detect_command(given: Detection) -> None:
         sys.exit(ConfigurationError.exit_code)
 
 
-def judged(file: TopicFile, messages: Sequence[Message], given: Told) -> Verdict:
+def judged(file: TopicFile, messages: Sequence[Message], given: Hints) -> Verdict:
     """What the messages are; nothing if the file is of another kind and little speaks for them.
 
     Raises:
@@ -85,8 +85,8 @@ def judged(file: TopicFile, messages: Sequence[Message], given: Told) -> Verdict
     return verdict
 
 
-def one_envelope(file: TopicFile, messages: Sequence[Message], given: Told) -> Trial:
-    """The envelope of a file, for a command that was told none.
+def one_envelope(file: TopicFile, messages: Sequence[Message], given: Hints) -> Trial:
+    """The envelope of a file, for a command that was given none.
 
     Raises:
         ConfigurationError: nothing fits, or several do.
@@ -161,7 +161,7 @@ def as_data(file: TopicFile, verdict: Verdict, answer: str) -> dict[str, Any]:
                 "refused": trial.refused,
                 "seen": [name for name, _ in trial.seen.most_common()],
                 "needs": list(trial.needs),
-                "settings": trial.told,
+                "settings": trial.settings_found,
                 "reasons": [
                     {"kind": kind, "reason": sentence, "count": count}
                     for kind, (sentence, count) in trial.against.items()
@@ -210,10 +210,10 @@ def for_it(trial: Trial, verdict: Verdict) -> list[str]:
     lines.append(taken)
     if trial.seen:
         lines.append(f"its own: {_listed(trial.seen)}")
-    for name, value in trial.told.items():
+    for name, value in trial.settings_found.items():
         lines.append(f"with --set {name}={value}; without, its decoder refuses them")
     if trial.needs:
-        lines.append(f"to read it, give {' or '.join(_told(name) for name in trial.needs)}")
+        lines.append(f"to read it, give {' or '.join(_option_for(name) for name in trial.needs)}")
     return lines
 
 
@@ -224,8 +224,8 @@ def _listed(names: Counter[str]) -> str:
     return ", ".join(order[:SEEN]) + more
 
 
-def _told(setting: str) -> str:
-    """How a setting is told to the commands that work on a file."""
+def _option_for(setting: str) -> str:
+    """How a setting is given to the commands that work on a file."""
     return {
         "schemas": "its schemas (--schemas FILE)",
         "tables": "the types of its columns (--tables FILE)",

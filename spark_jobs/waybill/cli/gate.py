@@ -47,11 +47,11 @@ def decide_command(
     if as_json:
         print_json([decision._asdict()])
         return
-    for line in told(spec, decision):
+    for line in decision_lines(spec, decision):
         console().print(line, markup=False, soft_wrap=True)
 
 
-def told(spec: Migration, decision: Decision) -> list[str]:
+def decision_lines(spec: Migration, decision: Decision) -> list[str]:
     """What was decided and what comes next, for a person."""
     from waybill.lake.decisions import APPROVED
 

@@ -27,8 +27,8 @@ class Commands(TyperGroup):
     Its help and that of its commands flows (`flowing`).
     """
 
-    def __init__(self, **told: Any) -> None:
-        super().__init__(**told)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         for command in (self, *self.commands.values()):
             command.help = command.help and flowing(command.help)
 

@@ -319,8 +319,8 @@ def _placed(file: Path, text: str, force: bool) -> Migration:
         try:
             load_migration(folder / trial)
         except SpecificationError as error:
-            told = "; ".join(re.sub(r"^.*?:[0-9]+: ", "", one) for one in error.problems)
-            message = f"such a migration cannot be: {told.rstrip(':')}"
+            sentence = "; ".join(re.sub(r"^.*?:[0-9]+: ", "", one) for one in error.problems)
+            message = f"such a migration cannot be: {sentence.rstrip(':')}"
             raise ConfigurationError(message) from error
         finally:
             store.remove(trial)
@@ -335,7 +335,7 @@ def _placed(file: Path, text: str, force: bool) -> Migration:
     return load_migration(file)
 
 
-# What is told
+# What is printed
 
 
 def _print_look(found: Look, reading: Reading) -> None:

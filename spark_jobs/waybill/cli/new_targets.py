@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 def begun_lines(report: StageReport) -> list[str]:
     """A line for each target that has begun with the batch of a stage's report."""
     lines = []
-    for label, told in report.details.get(BOOTSTRAP, {}).items():
-        if "changes" in told:
-            changes = counted(told["changes"], "change")
-            lines.append(f"{label} begins with {changes} up to batch {told['as_of']}")
+    for label, begun in report.details.get(BOOTSTRAP, {}).items():
+        if "changes" in begun:
+            changes = counted(begun["changes"], "change")
+            lines.append(f"{label} begins with {changes} up to batch {begun['as_of']}")
             continue
-        rows = sum(counts["rows"] for counts in told["tables"].values())
-        deleted = sum(counts.get("deleted", 0) for counts in told["tables"].values())
+        rows = sum(counts["rows"] for counts in begun["tables"].values())
+        deleted = sum(counts.get("deleted", 0) for counts in begun["tables"].values())
         also = f" and {counted(deleted, 'deleted key')}" if deleted else ""
         lines.append(
             f"{label} begins with {counted(rows, 'row')}{also} of "
-            f"{counted(len(told['tables']), 'table')} as of batch {told['as_of']}"
+            f"{counted(len(begun['tables']), 'table')} as of batch {begun['as_of']}"
         )
     return lines
 
@@ -44,10 +44,13 @@ def waiting_targets(spec: Migration, lake: History) -> list[dict[str, Any]]:
     targets = to_begin(spec, lake)
     found = []
     for target in targets:
-        why, told = why_waits(lake, target), f"the target {target.label} begins with the next batch"
+        why, sentence = (
+            why_waits(lake, target),
+            f"the target {target.label} begins with the next batch",
+        )
         if why is not None:
-            told = sentence_of(target.label, why)
-        found.append({"target": target.label, "waits_for": why, "told": told})
+            sentence = sentence_of(target.label, why)
+        found.append({"target": target.label, "waits_for": why, "told": sentence})
     return found
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands read alike: settings of envelopes, schemas, tables."""
+"""Options that several commands read the same way: settings of envelopes, schemas, tables."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def run_command(
                 on_stage=waybill.stages.append,
             )
         finally:
-            # What was done is told even if the next stage failed.
+            # What was done is reported even if the next stage failed.
             if waybill.stages:
                 _print(waybill, as_json)
 

@@ -67,7 +67,7 @@ def show_command(given: Showing) -> None:
     """Print the messages of a file.
 
     Raises:
-        ConfigurationError: an option is wrong, or the envelope cannot be told.
+        ConfigurationError: an option is wrong, or the envelope cannot be determined.
     """
     wanted = _wanted(given)
     with open_topic(given.input, given.layout) as file:
@@ -77,7 +77,10 @@ def show_command(given: Showing) -> None:
             sample = sample_of(messages)
             found = one_envelope(file, sample, given)
             source = found.name
-            settings = [*(f"{name}={value}" for name, value in found.told.items()), *settings]
+            settings = [
+                *(f"{name}={value}" for name, value in found.settings_found.items()),
+                *settings,
+            ]
             messages = chain(sample, messages)
         envelope, decoder = reading(source, settings, given.schemas, given.tables)
         every = Entries(decoder, envelope.pairs).read(messages, wanted)
@@ -223,7 +226,7 @@ def print_entry(out: Console, entry: Entry, limit: int | None, again: bool = Fal
 
 
 def _facts(entry: Entry, limit: int | None) -> Iterator[str]:
-    """What is told beside the images."""
+    """What is shown beside the images."""
     change = entry.change
     facts = []
     if change.sequence is not None:

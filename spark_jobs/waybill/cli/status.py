@@ -18,9 +18,9 @@ from waybill.lake.decisions import decision_on
 from waybill.made_ids import made_ids_sentence
 from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge, position_of
-from waybill.merge.state import told_held
+from waybill.merge.state import held_summary
 from waybill.overview.commits import LAST, table_rows
-from waybill.report import told_cursor
+from waybill.report import json_safe_cursor
 from waybill.spec.file import load_migration
 from waybill.verify.newest import last_results
 
@@ -56,17 +56,17 @@ def status_command(migration: Path, as_json: bool) -> None:
     with look_into(spec) as lake:
         stages = [stage_status(lake, stage) for stage in PLACES]
         tables = merged_status(lake)
-        waiting = told_held(position_of(lake).state)
+        waiting = held_summary(position_of(lake).state)
         gate = last_gate(lake)
         source = source_status(spec, lake)
         verified = last_results(lake)
         to_begin = waiting_targets(spec, lake)
     if as_json:
-        told_of: list[dict[str, Any]] = [] if source is None else [{"source": source}]
-        told_of += [{"verified": verified}] if verified else []
-        told_of += [{"tables that wait": waiting}] if waiting else []
-        told_of += [{"targets": to_begin}] if to_begin else []
-        print_json([*stages, {"tables": tables}, {"gate": gate}, *told_of])
+        entries: list[dict[str, Any]] = [] if source is None else [{"source": source}]
+        entries += [{"verified": verified}] if verified else []
+        entries += [{"tables that wait": waiting}] if waiting else []
+        entries += [{"targets": to_begin}] if to_begin else []
+        print_json([*stages, {"tables": tables}, {"gate": gate}, *entries])
         return
     print_table(
         ["stage", "last batch", "when", "in", "out", "refused", "batches", "lag"],
@@ -149,15 +149,15 @@ def _print_changes(tables: dict[str, dict[str, Any]]) -> None:
     names = ("batch", "change", "column", "before", "after", "effect", "statement")
     rows = [
         [table, *(one[name] for name in names)]
-        for table, told in tables.items()
-        for one in told["column changes"]
+        for table, details in tables.items()
+        for one in details["column changes"]
     ]
     if rows:
         print_table(["last schema change", *names], rows)
 
 
 def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
-    """What the topics hold that was not read yet, or why that cannot be told; None for files."""
+    """What the topics hold that was not read yet, or why that is unknown; None for files."""
     if spec.source.kafka is None:
         return None
     from waybill.sources.kafka.lag import cursors_of, lag_of
@@ -206,7 +206,7 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
         "held": None if held is None else held.batch,
         "decision": None if held is None else _decided(lake, held),
         "lag": _lag(lake, stage, last),
-        "cursor": told_cursor(stage, last.cursor) if last else None,
+        "cursor": json_safe_cursor(stage, last.cursor) if last else None,
         "made_ids": report.get("made_ids", {}),
     }
 

@@ -100,7 +100,7 @@ def _put(rows: Iterator[dict[str, str | None]], to: Output) -> None:
 
 
 def _cell(row: dict[str, str | None], column: str) -> str:
-    """A value of the table: absent and null are told apart."""
+    """A value of the table: absent and null are distinguished."""
     if column not in row:
         return ""
     value = row[column]

@@ -36,11 +36,11 @@ def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
     spec = spec.for_stage(VERIFY)
     with watching() as progress, open_lake(spec) as lake:
         results = run_verify(spec, lake, asked, progress)
-        told = with_history(spec, lake, results)
+        documents = with_history(spec, lake, results)
     if as_json:
-        print_json(told)
+        print_json(documents)
     else:
-        _print(spec, results, told)
+        _print(spec, results, documents)
     check_equal(spec, results)
 
 
@@ -82,14 +82,14 @@ def seconds_to_wait(text: str | None) -> float | None:
         raise ConfigurationError(f"--wait {text}: {error}") from None
 
 
-def _print(spec: Migration, results: list[TableResult], told: list[dict[str, Any]]) -> None:
+def _print(spec: Migration, results: list[TableResult], documents: list[dict[str, Any]]) -> None:
     titles = ["table", "method", "in the database", "in the lake", "differ", "not decided", "read"]
     rows = [
         [r.label, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at]
         for r in results
     ]
     print_table(titles, rows, spec.name)
-    for result, plain in zip(results, told, strict=True):
+    for result, plain in zip(results, documents, strict=True):
         if result.sentence:
             line = f"{result.label}: {result.sentence}"
             console().print(line, markup=False, soft_wrap=True)

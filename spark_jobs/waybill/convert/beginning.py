@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BEGUN = "begun"
 """The detail of a report that names the targets that get what comes from then on."""
 WAITS = "waits_to_begin"
-"""The detail that names those that get nothing yet, because what they begin with cannot be told."""
+"""The detail that names those that get nothing yet, as what they begin with is unknown."""
 
 STAGE = "convert"
 
@@ -41,9 +41,9 @@ def begun(lake: History) -> set[str]:
         if commit.stage == BOOTSTRAP:
             found.add(commit.cursor["target"])
         elif commit.stage == STAGE:
-            told = commit.report["details"].get(BEGUN)
-            if told is not None:
-                return found.union(told)
+            labels = commit.report["details"].get(BEGUN)
+            if labels is not None:
+                return found.union(labels)
             # A batch of before there were bootstraps names those that it wrote anything for.
             found.update(commit.report["details"].get("targets", {}))
     return found

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.decoding import ChangeBatches
-from waybill.batches.emptied_rows import void_told
+from waybill.batches.emptied_rows import skip_void
 from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.halves import SPENT, settle
@@ -28,7 +28,7 @@ from waybill.lake.row_sizes import RowSizes
 from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.mapping.changes import add_name
-from waybill.mapping.shadows import SHADOW, told_shadows
+from waybill.mapping.shadows import SHADOW, shadows_sentence
 from waybill.order import CHANGE
 from waybill.records import TableSchema
 from waybill.report import TRIED_AGAIN
@@ -317,7 +317,7 @@ class Decoding:
             else:
                 report.waiting += rows
         if SHADOW in report.skipped:
-            report.warnings.append(told_shadows(report.skipped[SHADOW]))
+            report.warnings.append(shadows_sentence(report.skipped[SHADOW]))
         shown = sorted(tables)[:SHOWN_TABLES]
         report.details["tables"] = {name: dict(tables[name]) for name in shown}
 
@@ -387,7 +387,7 @@ class Decoding:
         def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows: Iterable[pa.RecordBatch] = settle(batches, batch_id, schemas.__getitem__)
             if floors:
-                rows = void_told(rows, floors, columns, by_source_time)
+                rows = skip_void(rows, floors, columns, by_source_time)
             return sizes.of(rows)
 
         return (

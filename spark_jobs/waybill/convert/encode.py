@@ -97,8 +97,8 @@ class Encoding:
         context: of the stage.
         writings: the targets.
         branch: what is written.
-        partitions: what the batch before told as `MADE_FROM`.
-        names: what it told as `NAMES`.
+        partitions: what the batch before reported as `MADE_FROM`.
+        names: what it reported as `NAMES`.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class Encoding:
             ConfigurationError: one does.
         """
         for writing in self.writings:
-            told = self.names.get(writing.label, {})
-            if names := writing.check_names(schemas, told):
+            earlier = self.names.get(writing.label, {})
+            if names := writing.check_names(schemas, earlier):
                 self.names[writing.label] = names
 
     def _write(

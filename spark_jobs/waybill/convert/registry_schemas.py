@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from waybill.avro.fetched_schemas import Text, remember, told_by
+from waybill.avro.fetched_schemas import Text, fetched_from, remember
 from waybill.lake_columns import REGISTRY_SCHEMAS
 from waybill.spark_tasks.counters import Tally
 
@@ -21,7 +21,7 @@ class OfTasks(NamedTuple):
     Attributes:
         url: the registry.
         kept: what the lake has of it.
-        new: takes what it told beyond that.
+        new: takes what it sent beyond that.
     """
 
     url: str
@@ -34,9 +34,9 @@ class OfTasks(NamedTuple):
             remember(self.url, self.kept)
 
     def end(self) -> None:
-        """Tell the driver what a task was told."""
+        """Tell the driver what a task has fetched."""
         if self.url:
-            fresh = told_by(self.url).items()
+            fresh = fetched_from(self.url).items()
             self.new.add({id_: tuple(text) for id_, text in fresh if id_ not in self.kept})
 
 

@@ -58,10 +58,10 @@ def known_floors(context: StageContext, table: str, stage: str) -> dict[str, Flo
         stage: whose reports tell it.
     """
     last = context.lake.last(table, stage)
-    told = {} if last is None else last.report["details"].get(FLOORS, {})
+    floors = {} if last is None else last.report["details"].get(FLOORS, {})
     return {
         name: Floor(order, time, None if place is None else (place[0], place[1], place[2]))
-        for name, (order, time, place) in told.items()
+        for name, (order, time, place) in floors.items()
     }
 
 
@@ -88,15 +88,17 @@ class JoinedTables:
         """Write a delete of every row of the tables that statements of the batch empty.
 
         Raises:
-            ConfigurationError: the order of a statement among the rows cannot be told.
+            ConfigurationError: the order of a statement among the rows cannot be determined.
         """
         found = self.branch.added().where(f"reason_kind = {literal(EMPTIED)}")
         micros = F.unix_micros("source_time").alias("source_time")
         rows = found.select(*PLACE, *_TABLE, "order_key", micros, "extra").collect()
         newest: dict[str, tuple[_Statement, Floor]] = {}
         for row in rows:
-            told = json.loads(row.extra)
-            statement = _Statement(row, Emptied(**{**told, "tables": tuple(told["tables"])}))
+            document = json.loads(row.extra)
+            statement = _Statement(
+                row, Emptied(**{**document, "tables": tuple(document["tables"])})
+            )
             for name in statement.emptied.tables:
                 floor = self._floor(statement, name)
                 known = newest[name][1] if name in newest else self.floors.get(name)
@@ -129,21 +131,21 @@ class JoinedTables:
         shard = _shard_in("coalesce(after, before)", join.column)
         place = F.concat_ws("/", "topic", "partition", "offset")
         rows = self._rows().where(shard.isNotNull())
-        told = rows.select(
+        keyed = rows.select(
             *_TABLE,
             F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
             shard.alias("shard"),
-            F.concat(shard, F.lit(" at "), place).alias("told"),
+            F.concat(shard, F.lit(" at "), place).alias("place"),
             (F.col("batch") == self.context.batch).alias("new"),
         )
-        alike = told.groupBy(*_TABLE, "key").agg(
+        by_key = keyed.groupBy(*_TABLE, "key").agg(
             F.max("new").alias("new"),
             F.min("shard").alias("low"),
             F.max("shard").alias("high"),
-            F.min_by("told", "shard").alias("one"),
-            F.max_by("told", "shard").alias("other"),
+            F.min_by("place", "shard").alias("one"),
+            F.max_by("place", "shard").alias("other"),
         )
-        met = alike.where("new AND low <> high").first()
+        met = by_key.where("new AND low <> high").first()
         if met is None:
             return
         name = ".".join(met[part] for part in _TABLE if met[part])
@@ -207,13 +209,13 @@ class JoinedTables:
         """
         row, emptied = statement
         below = F.lit(True) if self.by_source_time else F.col("order_key") < floor.order
-        told = self._of(statement, name).select(
+        keyed = self._of(statement, name).select(
             F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
             "schema_id",
             "order_key",
         )
         newest = F.max_by("schema_id", "order_key").alias("schema_id")
-        keys = told.groupBy("key").agg(newest, F.max(below).alias("below")).where("below")
+        keys = keyed.groupBy("key").agg(newest, F.max(below).alias("below")).where("below")
         own = "}" if emptied.in_key else f",{json.dumps(emptied.column)}:{json.dumps(name)}}}"
         number = F.row_number().over(Window.orderBy("key"))
         made: dict[str, Column] = {
@@ -247,9 +249,9 @@ class JoinedTables:
     def _tell_schemas(self, ids: Iterable[str]) -> None:
         """Write the schemas of rows of earlier batches once more: a batch tells its own."""
         every = self.context.lake.read(self.branch.table, self.branch.head)
-        told = every.where("outcome = 'schema'").where(F.col("schema_id").isin(list(ids)))
-        mine = told.where(F.col("batch") == self.context.batch).select("schema_id")
-        missing = told.join(mine, "schema_id", "left_anti").dropDuplicates(["schema_id"])
+        schemas = every.where("outcome = 'schema'").where(F.col("schema_id").isin(list(ids)))
+        mine = schemas.where(F.col("batch") == self.context.batch).select("schema_id")
+        missing = schemas.join(mine, "schema_id", "left_anti").dropDuplicates(["schema_id"])
         self.branch.append(
             missing.select(*CHANGES.names).withColumn("batch", F.lit(self.context.batch))
         )

@@ -109,9 +109,11 @@ def _encode(
     writings = tuple(writing for writing in plan.writings if writing.label not in waits)
     report.details[BEGUN] = [writing.label for writing in writings]
     for begun in newly_begun(lake):
-        told = {name: begun.report["details"].get(name) for name in ("as_of", "tables", "changes")}
-        told = {name: value for name, value in told.items() if value is not None}
-        report.details.setdefault(BOOTSTRAP, {})[begun.cursor["target"]] = told
+        details = {
+            name: begun.report["details"].get(name) for name in ("as_of", "tables", "changes")
+        }
+        details = {name: value for name, value in details.items() if value is not None}
+        report.details.setdefault(BOOTSTRAP, {})[begun.cursor["target"]] = details
         report.warnings += begun.report["warnings"]
         names |= begun.report["details"].get(NAMES, {})
     if waits:

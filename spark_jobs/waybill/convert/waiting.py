@@ -38,7 +38,7 @@ def end_waiting(
     Args:
         context: the stage.
         branch: of `changes`, with what the batch brought.
-        sizes: is told of the rows that are written.
+        sizes: gets those of the rows that are written.
         report: gets the counts.
 
     Raises:
@@ -46,7 +46,7 @@ def end_waiting(
     """
     rule = context.spec.halves
     limit = time.time() - seconds_of(rule.longest_wait)
-    # By snapshot: the branch's name may be gone, which is told where it is written to.
+    # By snapshot: the branch's name may be gone, which is reported where it is written to.
     waiting = context.lake.read(branch.table, branch.head).where("outcome = 'waiting'")
     since = {
         commit.batch: commit.time_ms / 1000
@@ -67,12 +67,12 @@ def end_waiting(
     first = late.first()
     assert first is not None
     place = f"{first.topic}/{first.partition}/{first.offset}"
-    told_counts = " and ".join(
+    what_waits = " and ".join(
         counted(counts[half], f"{half} image") for half in ("before", "after") if half in counts
     )
     if rule.then == "stop":
         message = (
-            f"{told_counts} {'has' if count == 1 else 'have'} waited for the other half of "
+            f"{what_waits} {'has' if count == 1 else 'have'} waited for the other half of "
             f"{'its' if count == 1 else 'their'} update for longer than "
             f"halves.longest_wait ({rule.longest_wait}), the first at {place}: find out at the "
             "source where the other half is, then set a longer wait, or halves.then: refuse to "
@@ -81,7 +81,7 @@ def end_waiting(
         )
         raise WaitingError(message, code=Code.UPDATE_HALF_OVERDUE)
     taken = counts.get("after", 0) if rule.then == "take" else 0
-    _put_aside(branch, _told(late, rule, report.batch), waiting.where(~is_late), sizes)
+    _put_aside(branch, _ended(late, rule, report.batch), waiting.where(~is_late), sizes)
     report.waiting -= count
     report.rows_out += taken
     if count > taken:
@@ -90,10 +90,10 @@ def end_waiting(
         what = "the other half has not come within " + rule.longest_wait
         without = counted(taken, "after image is an update", "after images are updates")
         done = f"; {without} without before image" if taken else ""
-        report.warnings.append(f"{told_counts}, the first at {place}: {what}{done}")
+        report.warnings.append(f"{what_waits}, the first at {place}: {what}{done}")
 
 
-def _told(late: DataFrame, rule: Halves, batch: str) -> DataFrame:
+def _ended(late: DataFrame, rule: Halves, batch: str) -> DataFrame:
     """Late halves as what becomes of them."""
     is_taken = (F.col("half") == "after") & F.lit(rule.then == "take")
     other = F.when(F.col("half") == "before", "after").otherwise("before")

@@ -103,7 +103,7 @@ def application(work: Work, token: str, end: Callable[[], None]) -> FastAPI:
 
 
 def _order(body: bytes) -> Order:
-    """The order in a request's body; what is wrong with it is told without its values."""
+    """The order in a request's body; what is wrong with it is reported without its values."""
     try:
         return Order.model_validate_json(body)
     except ValidationError as error:

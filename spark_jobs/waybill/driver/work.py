@@ -56,7 +56,7 @@ def _one_of(known: Sequence[str]) -> AfterValidator:
 
 
 def _connections(given: dict[str, str]) -> dict[str, str]:
-    """Connections that an environment can hold; what is wrong is told without their values."""
+    """Connections that an environment can hold; what is wrong is reported without their values."""
     for name, text in given.items():
         if not name or "=" in name or "\0" in name:
             raise ValueError("a connection's name is not empty and holds neither = nor NUL")
@@ -202,7 +202,7 @@ def migration_file(named: str, folder: Path) -> Path:
 
     Raises:
         ConfigurationError: it is not below the folder, or its name is not that of a migration;
-            whether there is such a file is not told.
+            whether there is such a file is not stated.
     """
     try:
         file = Path(named).resolve()
@@ -219,7 +219,7 @@ def migration_file(named: str, folder: Path) -> Path:
 
 
 def _unusable(file: Path, error: SpecificationError) -> str:
-    """What a client is told: its problems repeat parts of the file, which is not the client's."""
+    """What a client sees: its problems repeat parts of the file, which is not the client's."""
     return (
         f"{file.name} cannot be used as a migration ({counted(len(error.problems), 'problem')}): "
         "the driver's log names what is wrong, and so does `waybill check`"
@@ -227,7 +227,7 @@ def _unusable(file: Path, error: SpecificationError) -> str:
 
 
 class Running:
-    """An order that is being done, and what is to be told about it."""
+    """An order that is being done, and what is to be reported about it."""
 
     future: Future[None]
 
@@ -243,7 +243,7 @@ class Running:
     @contextmanager
     def heard(self) -> Iterator[None]:
         """Hands on what the library logs meanwhile."""
-        handler = _Told(self.said)
+        handler = _Forwarder(self.said)
         _log.addHandler(handler)
         try:
             yield
@@ -251,7 +251,7 @@ class Running:
             _log.removeHandler(handler)
 
 
-class _Told(logging.Handler):
+class _Forwarder(logging.Handler):
     """Puts log lines where the reader finds them."""
 
     def __init__(self, said: queue.SimpleQueue[dict[str, Any]]) -> None:

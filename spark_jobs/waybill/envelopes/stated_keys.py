@@ -37,7 +37,7 @@ def _is_compared(kind: LogicalType) -> bool:
 def check_stated_key(
     schema: TableSchema, images: Sequence[Any], stated: list[str], where: str
 ) -> None:
-    """See that a key told beside a row is that of the row.
+    """See that a key stated beside a row is that of the row.
 
     Args:
         schema: the table, whose key `is_compared`.
@@ -57,7 +57,7 @@ def check_stated_key(
 
 
 def contradiction(where: str, stated: Sequence[str], mine: Sequence[str]) -> Refusal:
-    """The refusal of a row beside which another key is told than its own.
+    """The refusal of a row beside which another key is stated than its own.
 
     Args:
         where: what tells it.
@@ -70,7 +70,7 @@ def contradiction(where: str, stated: Sequence[str], mine: Sequence[str]) -> Ref
 
 
 def _same(key: Sequence[Any], stated: list[str]) -> bool:
-    # A text may hold what stands between the values where these are told as one text.
+    # A text may hold what stands between the values where these are stated as one text.
     if SEPARATOR.join(key) == SEPARATOR.join(stated):
         return True
     return len(key) == len(stated) and all(

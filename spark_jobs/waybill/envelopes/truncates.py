@@ -110,7 +110,7 @@ def check_emptied(
         table_emptied(named, place[1] if of_schema else place[0], table)
 
 
-def told_statement(
+def truncate_statement(
     text: str, db_type: str | None, place: tuple[str | None, str | None], table: str
 ) -> str:
     """The statement that a TRUNCATE is written with: its own, or one that names its table as here.

@@ -40,7 +40,7 @@ HINT = "where the writer names no table (Flink does not), set `table` in the set
 
 
 class UnnamedTableSettings(Settings):
-    """What reading needs to be told where messages may name no table."""
+    """Settings for reading where messages may name no table."""
 
     table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
 

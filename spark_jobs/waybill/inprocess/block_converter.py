@@ -83,13 +83,13 @@ class Converted:
 
 
 class BulkConverter:
-    """Converts blocks for a converter, which takes what is not alike.
+    """Converts blocks for a converter, which takes the rest.
 
     Args:
         source: the envelope that is read.
         target: the envelope that is written.
         converter: converts one message after the other.
-        fewest: fewer messages of a block that are alike are converted one by one.
+        fewest: fewer messages of a block of the same shape are converted one by one.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class BulkConverter:
         return converted
 
     def _count(self, written: Written, block: Block) -> None:
-        """Count changes that were written at once, and what the encoder told of them."""
+        """Count changes that were written at once, and what the encoder reported of them."""
         account = self._converter.account
         self.in_bulk += len(written.rows)
         if len(written.values) > 1:

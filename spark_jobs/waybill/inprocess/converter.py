@@ -16,7 +16,7 @@ from waybill.caches import Bounded
 from waybill.envelopes.pairs import DUPLICATE, PairJoiner, identity, join, says_the_same
 from waybill.errors import ConfigurationError, LimitRefusal, Refusal, WaybillError
 from waybill.inprocess.counts import Account
-from waybill.mapping.masks import UNTOLD
+from waybill.mapping.masks import WITHHELD
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.typed import Check, times_check
 from waybill.row_times.zoned import count_zones, gives_up_zones
@@ -121,7 +121,7 @@ class Converter:
                             present(change)
                         written = encode(change, losses)
                         if losses:
-                            self._count_told(message)
+                            self._count_notes(message)
                         if len(written) == 1:
                             add(written[0])
                             add_origin(message)
@@ -155,7 +155,7 @@ class Converter:
         """What a change becomes; None, and counted, where it is left out.
 
         Raises:
-            Refusal: it cannot be told what it becomes.
+            Refusal: it cannot be determined what it becomes.
         """
         for mapper in self._mappings:
             found, why, sentence, _ = mapper.map(change)
@@ -220,7 +220,7 @@ class Converter:
         except Exception as error:
             raise self._broken("writing", change.message, error) from error
         if self._losses:
-            self._count_told(change.message)
+            self._count_notes(change.message)
         self._take_written(written, change.message, out, origins)
 
     def _encode_zoned(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -230,8 +230,8 @@ class Converter:
             count_zones(change, losses)
         return written
 
-    def _count_told(self, message: Message) -> None:
-        """Count what the encoder told of a written change; one that is refused is lost nowhere."""
+    def _count_notes(self, message: Message) -> None:
+        """Count what the encoder noted of a written change; one that is refused is lost nowhere."""
         self.account.tell(self._losses, message.topic, message.partition)
         self._losses.clear()
 
@@ -302,7 +302,7 @@ class Converter:
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
         if self._hides:
             # The bytes are in the input; a file that is handed on must not show what is masked.
-            refusal = Refusal(refusal.kind, UNTOLD, refusal.index)
+            refusal = Refusal(refusal.kind, WITHHELD, refusal.index)
             message = Message(message.topic, message.partition, message.offset, None, None, None)
         account = self.account
         account.refused[refusal.kind] += 1

@@ -45,17 +45,17 @@ class Account:
         self.first_refused = self.first_refused or other.first_refused
         self.made_ids.add(other.made_ids)
 
-    def tell(self, told: Iterable[str], topic: str, partition: int, changes: int = 1) -> None:
-        """Count what an encoder told of changes: what they gave up, and ids that were made.
+    def tell(self, names: Iterable[str], topic: str, partition: int, changes: int = 1) -> None:
+        """Count what an encoder reported of changes: what they gave up, and ids that were made.
 
         Args:
-            told: the names, the same for each change.
+            names: the names, the same for each change.
             topic: the topic that the changes came from.
             partition: their partition.
             changes: how many there are.
         """
         # `Counter.update` takes longer than most messages have losses.
-        for name in told:
+        for name in names:
             if name in MADE_IDS:
                 self.made_ids.count(name, topic, partition, changes)
             else:

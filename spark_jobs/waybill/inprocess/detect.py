@@ -50,10 +50,10 @@ class Trial:
 
     Attributes:
         envelope: its declaration.
-        told: settings without which its decoder refuses the messages, found by trying them.
+        settings_found: without these its decoder refuses the messages; found by trying.
         needs: settings that its messages cannot be read without, by name.
         read: how many messages its decoder took.
-        known: how many it would take if it were told more, or that hold a bad value.
+        known: how many it would take if more were declared, or that hold a bad value.
         refused: how many are none of its own.
         best: how many messages it fits better than any other, or as well.
         clear: how many are clearly its own and are refused nevertheless.
@@ -65,7 +65,7 @@ class Trial:
     """
 
     envelope: Envelope
-    told: dict[str, Any] = field(default_factory=dict)
+    settings_found: dict[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     read: int = 0
     known: int = 0
@@ -160,14 +160,14 @@ def detect(
             # A setting that only makes the decoder refuse them for another reason is no answer.
             if any(found.name == trial.name and found.read > trial.read for found in other.named):
                 for found in other.named:
-                    found.told = choice if found.name == trial.name else {}
+                    found.settings_found = choice if found.name == trial.name else {}
                 return other
     other = _judged(messages, rules, {**UNNAMED, **given})
     if not other.named or other.weak or not all(found.read for found in other.named):
         return verdict
     for found in other.named:
         known = found.envelope.decode_settings.model_fields
-        found.told = {name: value for name, value in UNNAMED.items() if name in known}
+        found.settings_found = {name: value for name, value in UNNAMED.items() if name in known}
     return other
 
 
@@ -218,19 +218,19 @@ class _Judge:
         outsiders: dict[str, _Place] = {}
         for trial in self.trials:
             attempt = _attempt(self._decoders.get(trial.name), message)
-            alike = self._shapes[trial.name].likeness(message, names, attempt.row)
-            if not attempt.read and attempt.own and not alike.found:
+            likeness = self._shapes[trial.name].likeness(message, names, attempt.row)
+            if not attempt.read and attempt.own and not likeness.found:
                 # What nothing speaks for and cannot be read is not its own, whatever is wrong.
                 attempt = attempt._replace(own=False)
-            place = _Place(alike.found, -alike.missing, attempt.read)
+            place = _Place(likeness.found, -likeness.missing, attempt.read)
             if self._count(trial, attempt):
                 attempts[trial.name], places[trial.name] = attempt, place
-                trial.most = max(trial.most, alike.found)
-                trial.seen.update(alike.seen)
-                trial.unseen.update(alike.unseen)
+                trial.most = max(trial.most, likeness.found)
+                trial.seen.update(likeness.seen)
+                trial.unseen.update(likeness.unseen)
             else:
                 refusing[trial.name] = place
-                if alike.clear:
+                if likeness.clear:
                     outsiders[trial.name] = place
         best = max(places.values(), default=NOWHERE)
         clearer = _foremost(

@@ -31,8 +31,8 @@ class ConvertJob:
         target: name of the envelope that is written.
         input: a file, or `-`.
         output: a file, or `-`.
-        decode_settings: what reading needs to be told.
-        encode_settings: what writing needs to be told.
+        decode_settings: settings for reading.
+        encode_settings: settings for writing.
         rules: declared tables.
         mappings: what becomes of changes before they are written, one after the other; names of
             each are those that the one before it gives.
@@ -98,7 +98,7 @@ class ConvertJob:
 
     @property
     def by_bulk(self) -> bool:
-        """Whether both envelopes can convert many messages at once, as they are told to."""
+        """Whether both envelopes can convert many messages at once, with their settings."""
         source, target = registry.get(self.source), registry.get(self.target)
         if self.mappings or source.bulk_reader is None or target.bulk_writer is None:
             return False

@@ -28,7 +28,7 @@ def read_messages(path: str, topic: str, tell: Callable[[int], None]) -> Iterato
     Args:
         path: the file.
         topic: name of the topic where the file has no column for it.
-        tell: told how many bytes of values each block held.
+        tell: gets how many bytes of values each block held.
 
     Raises:
         ConfigurationError: the file is not Parquet or not of Kafka's columns.

@@ -68,7 +68,7 @@ def open_lines(path: str) -> AbstractContextManager[IO[bytes]]:
             stream = cast("IO[bytes]", gzip.open(path, "rb"))  # noqa: SIM115
         else:
             stream.seek(0)
-        with suppress(EOFError, zlib.error):  # told by who reads on
+        with suppress(EOFError, zlib.error):  # reported by who reads on
             if stream.read(len(BOM)) != BOM:
                 stream.seek(0)
         return stream
@@ -87,7 +87,7 @@ def size_of(stream: IO[bytes]) -> int | None:
 Block = TypeVar("Block")
 
 
-def told(path: str, blocks: Iterator[Block]) -> Iterator[Block]:
+def read_to_end(path: str, blocks: Iterator[Block]) -> Iterator[Block]:
     """The blocks of a file.
 
     Raises:

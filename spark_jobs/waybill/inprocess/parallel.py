@@ -34,8 +34,8 @@ from waybill.inprocess.lines import (
     WRITTEN_AT_ONCE,
     Text,
     line_blocks,
+    read_to_end,
     size_of,
-    told,
     write_texts,
 )
 from waybill.inprocess.quarantine import quarantine_line
@@ -224,7 +224,7 @@ def convert_parallel(
         sink: takes the output.
         aside: takes refused messages.
         processes: how many workers.
-        tell: told how many bytes are done.
+        tell: gets how many bytes are done.
     """
     size = size_of(source)
     share = None if size is None else size // processes
@@ -254,7 +254,7 @@ def convert_parallel(
                 pool.submit(_ready)
         names = deque(str(number) for number in range(2 * processes + 1))
         try:
-            for block in told(job.input, blocks):
+            for block in read_to_end(job.input, blocks):
                 if not names:
                     names.append(take(pending.popleft().result()))
                 pending.append(pool.submit(_convert, block, first, names.popleft()))

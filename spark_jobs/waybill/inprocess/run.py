@@ -17,8 +17,8 @@ from waybill.inprocess.lines import (
     line_blocks,
     open_lines,
     open_output,
+    read_to_end,
     size_of,
-    told,
 )
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.spark_tasks.gc_pauses import rare_collections
@@ -35,7 +35,7 @@ LINES = (".jsonl", ".json", ".txt", ".ndjson")
 PARQUET = ".parquet"
 
 Progress = Callable[[int], None]
-"""Told how many bytes were read since it was told last."""
+"""Gets how many bytes were read since its last call."""
 
 
 def layout_of(path: str) -> str:
@@ -69,7 +69,7 @@ def convert_file(
         job: what is converted into what.
         quarantine: file for the refused messages; they are only counted where it is None.
         processes: how many processes convert a file of lines. The order of the output is the same.
-        progress: told about the bytes read.
+        progress: gets the number of bytes read.
 
     Returns:
         The counts, and the seconds it took.
@@ -134,7 +134,7 @@ def _blocks(
         return
     first = 0
     stream = stack.enter_context(open_lines(job.input))
-    for block in told(job.input, line_blocks(stream)):
+    for block in read_to_end(job.input, line_blocks(stream)):
         yield messages_of_block(block, job.topic, first, account)
         first += block.count(b"\n") + 1
         tell(len(block) + 1)
@@ -149,7 +149,7 @@ def _lines_to_lines(
 ) -> None:
     lines = LineBlocks(job, converter, size_of(source))
     held = HeldOutput(converter, LineSink(converter, sink))
-    for block in told(job.input, line_blocks(source)):
+    for block in read_to_end(job.input, line_blocks(source)):
         held.take(*lines.convert(block, converter.account.messages))
         tell(len(block) + 1)
     held.finish()

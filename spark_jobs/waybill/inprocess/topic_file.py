@@ -20,7 +20,7 @@ from waybill.sources.streams import BLANKS
 Read = TypeVar("Read")
 
 HEAD = 1 << 20
-"""Bytes that the layout is told from."""
+"""Bytes that the layout is recognised by."""
 
 BLOCK = 1 << 18
 """Bytes that are read at once."""

@@ -12,7 +12,7 @@ DEFAULT_CONNECTION = "kafka_default"
 
 DEFAULTS = {
     "client.id": "waybill",
-    # Errors are told by exceptions; the client writes to nobody's stderr.
+    # Errors are raised as exceptions; the client writes to nobody's stderr.
     "log_level": "2",
     # A topic that is not there is an error after this time, not after 30 s.
     "topic.metadata.propagation.max.ms": "3000",

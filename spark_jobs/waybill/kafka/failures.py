@@ -76,7 +76,7 @@ def failure(error: KafkaError, about: str, heard: Iterable[KafkaError] = ()) -> 
     Args:
         error: what a call ended with.
         about: what was wanted from whom, e.g. `the topic shop at host:9092`.
-        heard: what the client told meanwhile, oldest first; it names the cause where the call's
+        heard: what the client logged meanwhile, oldest first; it names the cause where the call's
             own error is vague.
     """
     errors = [*heard, error]
@@ -99,5 +99,5 @@ def sentence(error: KafkaError) -> str:
 
 
 def _handshake(error: KafkaError) -> bool:
-    """Whether client and listener do not agree about TLS, which is told as a lost connection."""
+    """Whether client and listener do not agree about TLS, which appears as a lost connection."""
     return error.code() == KafkaError._TRANSPORT and "SSL handshake failed" in error.str()

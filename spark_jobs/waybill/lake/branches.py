@@ -1,4 +1,4 @@
-"""The branches of a table, and how they stand to main, told from its metadata alone."""
+"""The branches of a table, and how they stand to main, read from its metadata alone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def branch_base(metadata: Metadata, name: str) -> int | None:
     return next((snapshot.id for snapshot in line if snapshot.id in main), None)
 
 
-def alike(metadata: Metadata) -> list[int | None]:
+def same_as_main(metadata: Metadata) -> list[int | None]:
     """Snapshots that are what main is: its newest, what it was cleared of, or compacted from.
 
     The line ends where a tag names a compaction: somebody goes on from there, so it has to stay.
@@ -78,4 +78,4 @@ def alike(metadata: Metadata) -> list[int | None]:
 
 def doomed(metadata: Metadata, name: str) -> bool:
     """Whether main has left a branch behind, so that nothing can make it visible any more."""
-    return branch_base(metadata, name) not in alike(metadata)
+    return branch_base(metadata, name) not in same_as_main(metadata)

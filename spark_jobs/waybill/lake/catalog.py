@@ -243,7 +243,7 @@ class Catalog:
             branch: where to.
             start: the snapshot that the branch is made of in the same step, None where it is there
                 or where the table has none.
-            files: what tasks told of them (`data_files.WRITTEN_DDL`).
+            files: what tasks reported of them (`data_files.WRITTEN_DDL`).
             summary: what the snapshot's summary says besides.
 
         Raises:
@@ -344,7 +344,7 @@ class Catalog:
             start: the snapshot that the branch is made of in the same step, None where it is there
                 or where the table has none.
             since: the snapshot whose rows the deletes are of.
-            files: what tasks told of them (`data_files.WRITTEN_DDL`).
+            files: what tasks reported of them (`data_files.WRITTEN_DDL`).
             deletes: the files of position deletes.
             summary: what the snapshot's summary says besides.
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
-from waybill.lake.branches import STAGED, alike, branches, doomed, whole
+from waybill.lake.branches import STAGED, branches, doomed, same_as_main, whole
 from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
@@ -372,7 +372,7 @@ class Branch:
         moved = move(self.base, self.head, self.name, self.becomes, alone)
         if not moved and not alone:
             metadata = self._catalog.metadata(*self._path)
-            main, same = whole(metadata), self.base in alike(metadata)
+            main, same = whole(metadata), self.base in same_as_main(metadata)
             moved = same and move(main, self.head, self.name, self.becomes)
         if not moved:
             message = (
@@ -384,7 +384,7 @@ class Branch:
     def left_behind(self) -> bool:
         """Whether main has got other rows since, so that the branch cannot become visible."""
         metadata = self._catalog.metadata(*self._path)
-        return whole(metadata) != self.head and self.base not in alike(metadata)
+        return whole(metadata) != self.head and self.base not in same_as_main(metadata)
 
     def drop(self) -> None:
         """Remove the branch."""

@@ -82,11 +82,11 @@ def decision_on(lake: History, merge: Commit) -> Decision | None:
         if commit.stage == HELD:
             return None
         if commit.stage in STAMPS.values():
-            return Decision(**_told(commit.report))
+            return Decision(**_recorded(commit.report))
     return None
 
 
-def _told(report: dict[str, Any]) -> dict[str, Any]:
+def _recorded(report: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = report["details"]["decision"]
     return found
 

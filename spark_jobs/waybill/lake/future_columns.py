@@ -82,13 +82,15 @@ def schema_shown(parser: Any, schema: Any, becomes: Mapping[str, str]) -> Any:
         schema: the schema before.
         becomes: the names that columns get.
     """
-    told = json.loads(str(parser.toJson(schema)))
+    document = json.loads(str(parser.toJson(schema)))
     future = {
         becomes[field["name"]]: {**field, "name": becomes[field["name"]]}
-        for field in told["fields"]
+        for field in document["fields"]
         if field["name"] in becomes
     }
-    told["fields"] = [
-        future.get(field["name"], field) for field in told["fields"] if field["name"] not in becomes
+    document["fields"] = [
+        future.get(field["name"], field)
+        for field in document["fields"]
+        if field["name"] not in becomes
     ]
-    return parser.fromJson(json.dumps(told))
+    return parser.fromJson(json.dumps(document))

@@ -1,4 +1,4 @@
-"""What stages have committed to the tables of a migration, told from their metadata alone."""
+"""What stages have committed to the tables of a migration, read from their metadata alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake import commit as commits
-from waybill.lake.branches import alike, branch_base, branches, whole
+from waybill.lake.branches import branch_base, branches, same_as_main, whole
 from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
@@ -116,7 +116,7 @@ class History(ABC):
         """The first rows of a table in the order of some columns, in which None goes first.
 
         Args:
-            table: see `scan`, as for what is not told here.
+            table: see `scan`, as for what is not stated here.
             columns: those that are wanted, those of `by` among them.
             where: the values that rows have in some columns.
             by: the columns to sort by.
@@ -183,7 +183,7 @@ class History(ABC):
     def newest(self, table: str, after: int | None = None) -> int | None:
         """Up to where a consumer can read: the newest snapshot of main that a stage committed.
 
-        What upkeep put on top of it brings no rows, and could not be told apart by its stamp.
+        What upkeep put on top of it brings no rows, and could not be distinguished by its stamp.
 
         Args:
             table: full name.
@@ -228,7 +228,7 @@ class History(ABC):
         if metadata is None:
             return []
         waiting = self._waiting(metadata, stage, batch)
-        same = alike(metadata)
+        same = same_as_main(metadata)
         found = [
             (info.name, info.commit)
             for info in waiting

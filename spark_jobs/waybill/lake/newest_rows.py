@@ -24,7 +24,7 @@ def newest_rows(rows: DataFrame, place: Sequence[str], commits: Iterable[Commit]
         rows: with the columns of a place and `batch`.
         place: the columns that name a place.
         commits: of the table that the rows are from, newest first (`Lake.commits`). Batches that
-            upkeep has let go are not among them: they are older, and told apart by their ids.
+            upkeep has let go are not among them: they are older, and distinguished by their ids.
     """
     known = {commit.batch: age for age, commit in enumerate(commits)}
     ages = rows.sparkSession.createDataFrame(list(known.items()), "batch string, _age int")

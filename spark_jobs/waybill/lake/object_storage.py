@@ -1,4 +1,4 @@
-"""What Iceberg has to be told about a warehouse in object storage, and whether it is reached."""
+"""Settings of Iceberg for a warehouse in object storage, and whether it is reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AWS_JAR = "iceberg-aws-bundle"
 FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
 PATIENCE = {
-    # A server that is busy gets about twenty seconds; one that is away is told about before.
+    # A server that is busy gets about twenty seconds; one that is away is reported before.
     "s3.retry.num-retries": "8",
     "s3.retry.min-wait-ms": "200",
     "s3.retry.max-wait-ms": "5000",

@@ -167,7 +167,7 @@ class _Asking:
         asked = [*self.where, *(self.chosen.columns if self.chosen else ())]
         places = [
             at
-            for at, row in enumerate(self._told(self._read(group, asked), asked))
+            for at, row in enumerate(self._filled(self._read(group, asked), asked))
             if all(row[column] in values for column, values in sets)
             and (self.chosen is None or self.chosen.accepts(row))
         ]
@@ -186,7 +186,7 @@ class _Asking:
             import pyarrow as pa
 
             accepts = self.chosen.accepts
-            rows = self._told(table, self.chosen.columns)
+            rows = self._filled(table, self.chosen.columns)
             places = [at for at, row in enumerate(rows) if accepts(row)]
             table = table.take(pa.array(places, pa.int64()))
         return _objects(table.select(self.wanted))
@@ -203,7 +203,7 @@ class _Asking:
         end = first + self.file.sizes[group]
         return [at - first for at in self.gone[bisect_left(self.gone, first) :] if at < end]
 
-    def _told(self, table: pa.Table, columns: Sequence[str]) -> Iterator[Row]:
+    def _filled(self, table: pa.Table, columns: Sequence[str]) -> Iterator[Row]:
         """Rows with these columns; what the file does not have is None."""
         names = [name for name in dict.fromkeys(columns) if name in self.there]
         lacking = {name: None for name in columns if name not in self.there}

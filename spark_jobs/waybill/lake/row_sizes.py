@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RowSizes:
-    """The longest row of one write, told by its tasks.
+    """The longest row of one write, reported by its tasks.
 
     Args:
         context: the context that the tasks run in.

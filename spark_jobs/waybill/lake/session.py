@@ -221,7 +221,7 @@ def _new_session(
         raise
     finally:
         # Spark notes a session's settings with every job, in its event logs as they are. The
-        # catalog has been told, and nobody else has to know.
+        # catalog knows them, and nobody else has to.
         for key in filter(SECRET.search, properties):
             conf.unset(f"spark.sql.catalog.{CATALOG}.{key}")
     return session

@@ -27,7 +27,7 @@ ANY_BYTES = str(2**31 - 1)
 SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """Java options (`SPARK_SUBMIT_OPTS`) for runs that end before the second compiler would pay off.
 
-The first one alone gets little room for its code unless told otherwise, and then begins anew."""
+The first one alone gets little room for its code unless set otherwise, and then begins anew."""
 
 LOCAL = {
     "spark.driver.host": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""What a table got between two snapshots, told from its metadata alone."""
+"""What a table got between two snapshots, read from its metadata alone."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
 
 def kept_since(properties: Mapping[str, str]) -> str | None:
     """Since when a table of messages is whole, as people read it; None where none was deleted."""
-    told = properties.get(KEPT_SINCE)
-    if told is None:
+    millis = properties.get(KEPT_SINCE)
+    if millis is None:
         return None
-    return f"{datetime.fromtimestamp(int(told) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{datetime.fromtimestamp(int(millis) / 1000, UTC):%Y-%m-%d %H:%M} UTC"

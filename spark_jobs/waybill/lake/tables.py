@@ -360,7 +360,7 @@ class Lake(History):
         bounds: Sequence[str],
         counted: Sequence[str],
     ) -> list[RowGroup] | None:
-        """The row groups that hold the rows of a span and no other, None if that cannot be told.
+        """The row groups that hold the rows of a span and no other, None if that is unknown.
 
         Args:
             span: which rows.

@@ -104,7 +104,7 @@ class TaskRows:
 
         Args:
             make: the work.
-            columns: what it makes, as Spark is told it.
+            columns: what it makes, as Spark declares it.
         """
         return self.handed.mapInArrow(light(self.through(make)), columns)
 

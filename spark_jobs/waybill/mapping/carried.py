@@ -99,10 +99,10 @@ def _left(
 
 def _tenants(table: Raw, mapped: MappedTable) -> Raw:
     """A name behind its tenant, as the table is called now."""
-    told: str = msgspec.json.decode(table, type=str)
-    tenant = told.removesuffix(f".{mapped.source.qualified_name}")
+    stated: str = msgspec.json.decode(table, type=str)
+    tenant = stated.removesuffix(f".{mapped.source.qualified_name}")
     now = mapped.schema.qualified_name
-    return Raw(_encode(now if tenant == told else f"{tenant}.{now}"))
+    return Raw(_encode(now if tenant == stated else f"{tenant}.{now}"))
 
 
 def _renamed(raw: Raw, schema: TableSchema, operation: str | None) -> dict[str, Any]:

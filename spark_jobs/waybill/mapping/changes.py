@@ -107,9 +107,9 @@ class ChangeMapper:
         if mapped.same:
             return Mapped(change)
         if mapped.join is not None and change.operation in OF_TABLES:
-            told = self.of_shard(change.operation, change.ddl_text, mapped)
-            if told.why is not None:
-                return told
+            result = self.of_shard(change.operation, change.ddl_text, mapped)
+            if result.why is not None:
+                return result
         if mapped.holds is not None:
             try:
                 found = moved(change, mapped.holds)
@@ -134,11 +134,11 @@ class ChangeMapper:
         Raises:
             ConfigurationError: see `waybill.mapping.shards.of_shard`.
         """
-        told = of_shard(operation, text, mapped, self.of)
-        if told.emptied and mapped.join is not None:
+        found = of_shard(operation, text, mapped, self.of)
+        if found.emptied and mapped.join is not None:
             column, in_key, _ = mapped.join
-            return Mapped(None, EMPTIED, emptied=Emptied(told.emptied, column, in_key))
-        return Mapped(None, None if told.stays else OF_ONE)
+            return Mapped(None, EMPTIED, emptied=Emptied(found.emptied, column, in_key))
+        return Mapped(None, None if found.stays else OF_ONE)
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
         """A statement of a table with its new names; None where there is none.
@@ -148,14 +148,14 @@ class ChangeMapper:
         """
         if text is None or mapped.same:
             return text
-        if mapped.told_as_it_was:
+        if mapped.schema_stays:
             return None if changes_rows(text, mapped.source.dialect) else text
         return mapped_statement(text, mapped, self.of)
 
     def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""
         made = msgspec.structs.replace(change, schema=mapped.schema)
-        if change.extra is not None and (moved_in_or_out or not mapped.told_as_it_was):
+        if change.extra is not None and (moved_in_or_out or not mapped.schema_stays):
             operation = change.operation if moved_in_or_out else None
             made.extra = carried_with(change.extra, mapped, operation)
         if change.operation == "ddl" or change.ddl_text is not None:

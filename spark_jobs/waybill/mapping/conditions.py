@@ -80,8 +80,8 @@ def condition(text: str, schema: TableSchema) -> Callable[[Any], Truth]:
         raise _wrong(text, schema, "it is more than a condition")
     for node in where.this.walk():
         known = _PARTS.get(type(node).__name__)
-        told = {name for name, arg in node.args.items() if arg}
-        if known is None or not told <= {*known, *_ALWAYS}:
+        given = {name for name, arg in node.args.items() if arg}
+        if known is None or not given <= {*known, *_ALWAYS}:
             raise _wrong(
                 text,
                 schema,
@@ -285,8 +285,8 @@ class _Reader:
             if mine is None or theirs is None:
                 # Whatever the other is.
                 return None
-            untold = mine is UNSET or theirs is UNSET
-            return UNSET if untold else bool(compare(mine, theirs))
+            unstated = mine is UNSET or theirs is UNSET
+            return UNSET if unstated else bool(compare(mine, theirs))
 
         return truth
 

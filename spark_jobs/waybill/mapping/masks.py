@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 KEPT = 4
 HIDDEN = "****"
 
-UNTOLD = "the sentence is left out, as it may show what the migration masks"
+WITHHELD = "the sentence is left out, as it may show what the migration masks"
 """Stands for the reason of a refusal where values are masked."""
 
 DISTINCT = frozenset({"sha256", "hmac"})

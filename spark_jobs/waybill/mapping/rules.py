@@ -89,8 +89,8 @@ class Rule:
     @property
     def of_columns(self) -> bool:
         """Whether it says anything about columns."""
-        told = (self.drop, self.rename, self.masks, self.add, self.join)
-        return self.keep is not None or any(told)
+        parts = (self.drop, self.rename, self.masks, self.add, self.join)
+        return self.keep is not None or any(parts)
 
 
 @dataclass(frozen=True)

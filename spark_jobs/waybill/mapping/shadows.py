@@ -43,7 +43,7 @@ def is_shadow(table: str, dialect: str) -> bool:
     return dialect in _DIALECTS and shadow_of(table) is not None
 
 
-def told_shadows(changes: int) -> str:
+def shadows_sentence(changes: int) -> str:
     """The sentence about changes that were left out."""
     return (
         f"{counted(changes, 'change')} of shadow tables of gh-ost or pt-online-schema-change (such "

@@ -40,11 +40,11 @@ def tells_rows(text: str | None, extra: bytes | str | None) -> bool:
         text: its statement.
         extra: what else came with it.
     """
-    told = [text]
+    texts = [text]
     if extra is not None:
         families = [one for one in _families(extra).values() if isinstance(one, dict)]
-        told += [one.get(name) for one in families for name in _TEXTS]
-    return any(isinstance(one, str) and _OF_ROWS.match(one) for one in told)
+        texts += [one.get(name) for one in families for name in _TEXTS]
+    return any(isinstance(one, str) and _OF_ROWS.match(one) for one in texts)
 
 
 def mapped_statement(

@@ -142,10 +142,10 @@ class MappedTable:
     @property
     def same(self) -> bool:
         """Whether no change of it becomes another one."""
-        return self.told_as_it_was and self.rows_stay
+        return self.schema_stays and self.rows_stay
 
     @property
-    def told_as_it_was(self) -> bool:
+    def schema_stays(self) -> bool:
         """Whether what is taken of it keeps its names and its columns."""
         return self.schema is self.source and self.columns_stay
 
@@ -200,7 +200,7 @@ class MappedTable:
             if isinstance(value, str):
                 values[place] = mask(value)
         for what, text in zip(self._added, self._same_for_all, strict=True):
-            values.append(_told(what, event, now) if what.kind in _OF_EVENT else text)
+            values.append(_event_value(what, event, now) if what.kind in _OF_EVENT else text)
         return self.schema.Image(*values, *self._shard)
 
     def key(self, key: Any) -> Any:
@@ -291,12 +291,12 @@ def _mask_of(name: str, rules: list[Rule]) -> Mask | None:
 def _names(schema: TableSchema, rules: list[Rule]) -> tuple[str | None, str | None, str | None]:
     """Database, schema and table as they are called now."""
     parts = {"database": schema.database, "schema": schema.schema, "table": schema.table}
-    told = {part: value or "" for part, value in parts.items()}
+    filled = {part: value or "" for part, value in parts.items()}
 
     def called(part: str) -> str | None:
         for rule in rules:
             if part in rule.names:
-                return rule.names[part].format(**told) or None
+                return rule.names[part].format(**filled) or None
         return parts[part]
 
     return called("database"), called("schema"), called("table")
@@ -306,7 +306,7 @@ def _type_of(what: Added) -> LogicalType:
     return LogicalType("timestamptz") if what.kind == "source_time" else STRING
 
 
-def _told(what: Added, event: Event, now: bool) -> Text:
+def _event_value(what: Added, event: Event, now: bool) -> Text:
     """What a column tells of the change."""
     if not now:
         return UNSET

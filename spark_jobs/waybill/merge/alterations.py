@@ -142,13 +142,13 @@ def alter(
         )
     for column in alteration.dropped:
         newer = {default.column for default in state.defaults if default.order > statement.order}
-        gone = set(_fitting(column, state.told, alteration)) - newer
+        gone = set(_fitting(column, state.known_names, alteration)) - newer
         for name in sorted(gone - state.dropped.keys()):
             taken.drop(state.column(name), name)
         state.dropped.update(dict.fromkeys(gone, statement.order))
     added = []
     for column in alteration.added:
-        if state.columns and not _fitting(column, state.told, alteration):
+        if state.columns and not _fitting(column, state.known_names, alteration):
             taken.check_add(column)
         default, outcome = _add(table, state, statement, alteration, column)
         added += [] if default is None else [default]
@@ -161,7 +161,7 @@ def _add(
 ) -> tuple[Default | None, list[str]]:
     """The default of a new column, if it has one, and what a person should know."""
     text = alteration.defaults.get(column)
-    fits = _fitting(column, state.told, alteration)
+    fits = _fitting(column, state.known_names, alteration)
     known = [default for default in state.defaults if default.column in fits]
     gone = [there for there in fits if state.dropped.pop(there, None)]
     if any(_is_copy(default, statement, text, bool(gone)) for default in known):
@@ -197,7 +197,7 @@ def _fitting(name: str, known: Iterable[str], alteration: Alteration) -> list[st
 
 def _may_differ(name: str, known: tuple[str, ...], alteration: Alteration) -> bool:
     """Whether rows may show a new column in another case: in the one that all known ones have."""
-    if alteration.told or not known:
+    if alteration.dialect_known or not known:
         return False
     return any(
         all(other == fold(other) for other in known) and name != fold(name)

@@ -1,4 +1,4 @@
-"""Order that cannot be told: changes of one key without sequence id in several partitions."""
+"""Order that cannot be determined: changes of one key without sequence id in several partitions."""
 
 from __future__ import annotations
 

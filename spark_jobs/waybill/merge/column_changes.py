@@ -64,8 +64,8 @@ class ColumnChange(msgspec.Struct, frozen=True):
             return f"{self.column} dropped"
         if self.change == RENAME:
             return f"{self.column} renamed to {self.after}: {self.effect}"
-        told = "" if self.change == WIDEN else f": {self.effect}"
-        return f"{self.column} from {self.before} to {self.after}{told}"
+        suffix = "" if self.change == WIDEN else f": {self.effect}"
+        return f"{self.column} from {self.before} to {self.after}{suffix}"
 
     @property
     def sentence(self) -> str:
@@ -162,12 +162,14 @@ class Taken:
         change = change_class(have, have._replace(type=want))
         if change is None or want in self.stated.get(have.name, ()):
             return have._replace(known=True)
-        told = f"column {have.name} of {self.table} is {have.type} in the lake and now is {want}"
+        sentence = (
+            f"column {have.name} of {self.table} is {have.type} in the lake and now is {want}"
+        )
         if change == NARROW:
-            self._check(NARROW, told, "keep")
+            self._check(NARROW, sentence, "keep")
             effect = f"it stays {have.type}"
         elif change == WIDEN:
-            self._check(WIDEN, told, "take")
+            self._check(WIDEN, sentence, "take")
             effect = f"it is widened to {becomes}"
         else:
             effect = f"the table is rewritten with it as {becomes}"
@@ -197,11 +199,11 @@ class Taken:
             )
         return becomes
 
-    def _check(self, change: str, told: str, go_on: str) -> None:
+    def _check(self, change: str, sentence: str, go_on: str) -> None:
         if self.decision.stops(change):
             message = (
-                f"{told}, about which a person decides: set `{change}: {go_on}` for {self.table} "
-                "under schema_changes and run again"
+                f"{sentence}, about which a person decides: set `{change}: {go_on}` for "
+                f"{self.table} under schema_changes and run again"
             )
             raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
 
@@ -310,12 +312,12 @@ def of_batch(
     """
     texts = list(statements)
 
-    def told(change: ColumnChange) -> ColumnChange:
+    def with_statement(change: ColumnChange) -> ColumnChange:
         word = re.compile(rf"(?<!\w){re.escape(change.column)}(?!\w)", re.IGNORECASE)
         text = next((text for text in reversed(texts) if word.search(text)), "")
         return msgspec.structs.replace(change, statement=shown(text), batch=batch)
 
-    return tuple(told(change) for change in changes)
+    return tuple(with_statement(change) for change in changes)
 
 
 def shown(statement: str) -> str:

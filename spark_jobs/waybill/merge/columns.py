@@ -68,7 +68,7 @@ class Column(NamedTuple):
         lake: the name in the lake.
         type: the Spark SQL type in the lake.
         known: whether an envelope or the migration said the type; a column of unknown type takes
-            the type that is told later, as long as it is not in the lake.
+            the type that is stated later, as long as it is not in the lake.
     """
 
     name: str

@@ -44,9 +44,9 @@ def comments(
             types.setdefault(column.name, set()).update([] if known is None else [str(known)])
     found = dict(OWN_COMMENTS)
     for column_of in columns:
-        told = types.get(column_of.name)
-        if told is not None:
-            type_ = " or ".join(sorted(told))
+        kinds = types.get(column_of.name)
+        if kinds is not None:
+            type_ = " or ".join(sorted(kinds))
             words = (column_of.name, type_, "of", qualified)
             found[column_of.lake] = " ".join(filter(None, words))
     return found

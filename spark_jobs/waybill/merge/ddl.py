@@ -50,7 +50,8 @@ class Alteration(NamedTuple):
         unclear: those whose value in existing rows the text does not say.
         dropped: columns that are gone.
         renamed: old and new names.
-        told: whether the source's SQL is known, so that new columns are spelled as rows show them.
+        dialect_known: whether the source's SQL is known, so that new columns are spelled as rows
+            show them.
         exact: whether all columns are, because names differ by case there.
     """
 
@@ -60,7 +61,7 @@ class Alteration(NamedTuple):
     unclear: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    told: bool = False
+    dialect_known: bool = False
     exact: bool = False
 
 
@@ -244,7 +245,7 @@ _UNCLEAR: Any = object()
 
 
 def _existing_value(column: exp.ColumnDef, dialect: str, reads_types: bool) -> Any:
-    """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be told."""
+    """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be determined."""
     from sqlglot import exp
 
     if _is_made(column):
@@ -286,7 +287,7 @@ def _is_made(column: exp.ColumnDef) -> bool:
 
 
 def _logical(column: exp.ColumnDef, dialect: str, reads_types: bool) -> LogicalType | None:
-    """The type of a new column, None where it cannot be told."""
+    """The type of a new column, None where it cannot be determined."""
     from sqlglot import exp
 
     kind = column.args.get("kind")

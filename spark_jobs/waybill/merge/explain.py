@@ -1,4 +1,4 @@
-"""What became of each change of one row, and why: the rules, told change by change."""
+"""What became of each change of one row, and why: the rules, change by change."""
 
 from __future__ import annotations
 

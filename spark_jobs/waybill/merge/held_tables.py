@@ -199,8 +199,8 @@ class Parts:
         for name, error in left.items():
             held = self.held[name]
             why = f"{error.code}: {error.sentence}"
-            told = (held.after, held.batch, held.time, why, held.reached, held.changes)
-            self.held[name] = HeldTable(*told)
+            values = (held.after, held.batch, held.time, why, held.reached, held.changes)
+            self.held[name] = HeldTable(*values)
         for name in names - left.keys():
             del self.held[name]
             self.earlier += _changes(survey.tables.get(name))
@@ -221,7 +221,7 @@ class Parts:
         """Plan tables; those that have to wait are put into `left`, unless the batch is one."""
         schemas = increment.schemas()
         truncates = any(table.truncates for table in survey.tables.values())
-        told = (
+        values = (
             statements.of("truncate", truncates),
             statements.of("ddl", survey.skipped["ddl"] > 0),
         )
@@ -230,7 +230,7 @@ class Parts:
                 plan = make_plan(
                     survey,
                     schemas,
-                    *told,
+                    *values,
                     before,
                     self.spec.rules,
                     increment.schemas_above,

@@ -71,7 +71,7 @@ class Chains:
 
     def __init__(self, state: TableState) -> None:
         self.state = state
-        self.names = state.told
+        self.names = state.known_names
         self.statements = statements(state)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ Four kinds, all rare:
 - a move whose image leaves out columns, which stand in the last row of the old key;
 - an older change that arrives under a row whose image was put together from several changes;
 - an older change that arrives with a column which the table did not know when the row was written;
-- an image that leaves out a column whose default only a statement has told of.
+- an image that leaves out a column whose default only a statement has named.
 
 The first needs the stored rows and the increment, and the whole history only where a row in
 between is gone from the table (a batch boundary between the delete of the old key and the move).
@@ -77,7 +77,7 @@ class Resolver:
         wanted = {move.place for move in moves}
         found = {}
         for change in in_order([*changes, *statements(self.state)]):
-            fold(rows, [change], self.state.told)
+            fold(rows, [change], self.state.known_names)
             if change.place in wanted:
                 found[change.place] = stored_of(change.key, rows[change.key])
         return found, odd
@@ -97,7 +97,7 @@ class Resolver:
             if move.old_key is not None:
                 left[move.old_key] = max(move.order, left.get(move.old_key, ""))
         below = [c for c in misfits if c.old_key is None and c.order < left.get(c.key, "")]
-        return showing(taken, below, self.state.told, keys) if below else []
+        return showing(taken, below, self.state.known_names, keys) if below else []
 
     def _is_gone(self, move: Change, row: Row | None, changes: list[Change]) -> bool:
         """Whether the last row of the old key is neither in the table nor in the increment."""
@@ -225,12 +225,14 @@ class Resolver:
         Also those of the batch that do not fit and of which these rows would show something.
         """
         changes, known = self._history(keys)
-        rows = fold({}, [*changes, *statements(self.state)], self.state.told)
+        rows = fold({}, [*changes, *statements(self.state)], self.state.known_names)
         came = self.increment.rows().where("old_key IS NULL AND image IS NOT NULL")
         _, misfits = self._judged(self._read(came, known))
         own = [change for change in misfits if change.key in keys]
         others = [change for change in misfits if change.key not in keys]
-        odd = showing(changes, own, self.state.told) + self._taken_along(changes, others, known)
+        odd = showing(changes, own, self.state.known_names) + self._taken_along(
+            changes, others, known
+        )
         return {key: stored_of(key, rows[key]) for key in keys if key in rows}, odd
 
     def orders(self, keys: set[str]) -> dict[str, str]:
@@ -269,7 +271,7 @@ class Resolver:
         """
         wanted, known = set(keys), frozenset[str]()
         changes: list[Change] = []
-        columns = frozenset(self.state.told)
+        columns = frozenset(self.state.known_names)
         while wanted - known:
             known = frozenset(wanted)
             changes, _ = self._judged(self._read(self.increment.history(self.qualified), wanted))

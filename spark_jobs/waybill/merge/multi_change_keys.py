@@ -112,7 +112,7 @@ class Settling:
     ) -> DataFrame | None:
         """The keys that have to start anew from the log, None if there are none.
 
-        See `TableMerge.merge` for what it is told.
+        See `TableMerge.merge` for its arguments.
         """
         found = []
         if self.state.open_rows:

@@ -1,4 +1,4 @@
-"""Where the merge stands, told by the batch table `merges`; read with Spark or without."""
+"""Where the merge stands, read from the batch table `merges`; read with Spark or without."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def change_of(row: Any) -> Change:
         read_image(row.image),
         row.old_key,
         (row.topic, row.partition, row.offset, row["index"]),
-        # Only key changes are told apart by it.
+        # Only key changes are distinguished by it.
         None if row.old_key is None else read_image(row.before),
         row.transaction,
     )

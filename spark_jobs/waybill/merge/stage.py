@@ -30,7 +30,7 @@ from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
 from waybill.merge.rewriting import rewrite, staged_state
 from waybill.merge.row_effects import effects, newest
-from waybill.merge.state import told_held
+from waybill.merge.state import held_summary
 from waybill.merge.table import TableMerge
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.upsert.merging import (
@@ -79,7 +79,7 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
 
     Raises:
         GateError: another batch waits for its gate.
-        ConfigurationError: the order or the key of changes cannot be told.
+        ConfigurationError: the order or the key of changes cannot be determined.
         SchemaChangeError: a table changed in a way that a person has to decide about.
         WaitingError: a transaction has been open for longer than the migration allows.
         ReconciliationError: the counts do not add up, or rows have values in a column of the lake
@@ -137,7 +137,7 @@ class _Merge:
         if parts.earlier:
             report.extra_in[OF_HELD] = parts.earlier
         if parts.held:
-            report.details[TABLES_HELD] = told_held(plan.state)
+            report.details[TABLES_HELD] = held_summary(plan.state)
         report.warnings += [warning for part in found for warning in part.plan.warnings]
         report.warnings += [*parts.warnings(), *fell_back(plan.state.reached, survey.reached)]
         if any(part.plan.unordered for part in found):
@@ -156,9 +156,9 @@ class _Merge:
             tables |= part.plan.tables
         for name in parts.began:
             why = f"waits for a decision: {parts.held[name].why}"
-            told = dict.fromkeys(("in", "key changes", "out", "superseded", "refused"), 0)
+            counts = dict.fromkeys(("in", "key changes", "out", "superseded", "refused"), 0)
             reached = plain(plan.state.watermark(name))
-            report.details[name] = {**told, "complete up to": reached, "columns": [why]}
+            report.details[name] = {**counts, "complete up to": reached, "columns": [why]}
         report.cursor["branches"] = self.branches
         report.reconcile()
         self._keep_origins(tables)
@@ -172,9 +172,9 @@ class _Merge:
         return self.lake.cut_shuffles(self.lake.log("changes"), increment.after, increment.upto)
 
     def _keep_origins(self, plans: Mapping[str, TablePlan]) -> None:
-        """Tell where columns come from.
+        """Write down where columns come from.
 
-        It is told before the record, so that a merge that is on record has told it. Only the
+        This comes before the record, so that a merge that is on record has it. Only the
         lineage needs it: what goes wrong here must not hold the merge up.
         """
         # A catalog that is a database leaves its tables in the warehouse.

@@ -102,8 +102,8 @@ class TableState(msgspec.Struct):
         return any(map(by_position, (self.truncated, *(d.order for d in self.defaults))))
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """Its columns and those that only statements have told of.
+    def known_names(self) -> tuple[str, ...]:
+        """Its columns and those that only statements have named.
 
         A row that leaves out one of these rests on older changes too: they give it the default.
         """
@@ -244,7 +244,7 @@ class MergeState(msgspec.Struct):
         return [r for topic in table.topics for r in self.reached.get(topic, {}).values()]
 
 
-def told_held(state: MergeState) -> dict[str, dict[str, Any]]:
+def held_summary(state: MergeState) -> dict[str, dict[str, Any]]:
     """Tables that wait, for people who ask: since when, why, and with how many changes."""
     return {
         name: {"since": held.batch, "time": held.time, "why": held.why, "changes": held.changes}

@@ -1,4 +1,4 @@
-"""Which state of a merged table is asked for; told from the lake's metadata, with Spark or without.
+"""Which state of a merged table is asked for; read from the lake's metadata, with Spark or without.
 
 A table is shown as it is, as it was after a batch or at a time, or as the batch that waits for the
 gate would make it.

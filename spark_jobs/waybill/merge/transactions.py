@@ -1,6 +1,6 @@
 """Transactions: changes wait for the commit of theirs, and one that was rolled back never shows.
 
-Only transactions that a `begin` announced can be told to be open. Rows that name one and are
+Only transactions that a `begin` announced can be known to be open. Rows that name one and are
 merged before their `begin` arrives are not called back. Rows of one that was rolled back never
 show, however late they come again, until its name begins anew.
 
@@ -317,7 +317,7 @@ class _Course:
     def _begin(self, event: Event, place: int | None) -> None:
         made = Open(event.transaction, self.after, self.now, event.order, event.time)
         if place is None:
-            # A name that is used again: rows of the first use cannot be told from those of this.
+            # A name that is used again: rows of the first use look like those of this.
             earlier = [t for t in self.committed if t.id == made.id and t.id in self.before]
             self.committed = [t for t in self.committed if t.id != made.id]
             self.dropped.discard(made.id)

@@ -245,7 +245,7 @@ class Accounts:
     def _targets(self, batch: str) -> list[TargetAccount]:
         encoded, published = self._encoded.get(batch), self._published.get(batch)
         report = {} if encoded is None else encoded.report
-        told: dict[str, Any] = report.get("details", {}).get("targets", {})
+        counts: dict[str, Any] = report.get("details", {}).get("targets", {})
         losses, made = report.get("losses", {}), report.get("made_ids", {})
         sent: dict[str, Any] = {}
         if published is not None:
@@ -254,15 +254,15 @@ class Accounts:
         return [
             TargetAccount(
                 target=label,
-                messages=told.get(label, {}).get("messages", 0),
+                messages=counts.get(label, {}).get("messages", 0),
                 published=sent[label].get("messages", 0) if label in sent else None,
-                refused=told.get(label, {}).get("refused", {}),
-                skipped=told.get(label, {}).get("skipped", {}),
+                refused=counts.get(label, {}).get("refused", {}),
+                skipped=counts.get(label, {}).get("skipped", {}),
                 losses=losses.get(label, {}),
                 made_ids=made.get(label, {}),
                 places=_places(sent.get(label, {})),
             )
-            for label in sorted({*told, *sent, *losses})
+            for label in sorted({*counts, *sent, *losses})
         ]
 
     def _tables(self, batch: str) -> list[TableAccount]:
@@ -296,9 +296,9 @@ def merged_tables(merge: Commit) -> dict[str, Any]:
     """What a merge tells of each table that it changed."""
     details: dict[str, Any] = merge.report["details"]
     return {
-        name: told
-        for name, told in details.items()
-        if isinstance(told, dict) and "complete up to" in told
+        name: account
+        for name, account in details.items()
+        if isinstance(account, dict) and "complete up to" in account
     }
 
 
@@ -320,8 +320,8 @@ def verdict_of(judged: Commit, decision: Commit | None) -> Verdict:
 
 
 def _sentence(decision: dict[str, Any]) -> str:
-    told = (decision.get(name, "") for name in ("what", "by", "time", "reason"))
-    return "{} by {} at {}: {}".format(*told)
+    parts = (decision.get(name, "") for name in ("what", "by", "time", "reason"))
+    return "{} by {} at {}: {}".format(*parts)
 
 
 def _by_batch(newest_first: Iterable[Commit]) -> dict[str, Commit]:

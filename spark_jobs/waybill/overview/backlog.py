@@ -111,7 +111,7 @@ def _refusing(commits: Commits) -> list[tuple[str, Line]]:
 
 
 def _added(commits: Commits, before: Quarantine) -> int | None:
-    """What was refused since, None where it cannot be told without counting."""
+    """What was refused since, None where it cannot be known without counting."""
     added = 0
     for name, line in _refusing(commits):
         start = before.counted.get(name)
@@ -130,7 +130,7 @@ def _refused(name: str, commit: Commit) -> int:
     if name != "outbox":
         return sum(refused.values())
     targets: dict[str, Any] = commit.report["details"].get("targets", {})
-    return sum(sum(told.get("refused", {}).values()) for told in targets.values())
+    return sum(sum(target.get("refused", {}).values()) for target in targets.values())
 
 
 def _counted(lake: History) -> tuple[int, bool]:

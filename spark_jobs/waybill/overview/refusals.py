@@ -81,7 +81,7 @@ def refusals(
         of_table = None if table is None else Chosen(names, lambda row: _table(row) == table)
         if limit is None:
             return lake.scan(log, columns, where, snapshot, of_table)
-        # Targets of one message are told in the order of their names.
+        # Targets of one message are listed in the order of their names.
         by = [name for name in (*PLACE[1:], "target") if name in columns]
         return lake.first(log, columns, where, by, limit, snapshot, of_table)
 

@@ -23,7 +23,7 @@ FIELDS = (
     *("table", "key", "old_key", "before", "after", "order_key", "source_time", "transaction"),
     "ddl_text",
 )
-"""What is told of a change."""
+"""What is shown of a change."""
 NAMES = ("database", "schema", "table")
 READ = tuple(name for name in FIELDS if name != "order_key")
 
@@ -101,7 +101,7 @@ def _put_aside(row: dict[str, Any], truncates: list[dict[str, Any]]) -> bool:
 
 
 def with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
-    """A row of `changes` with the order that the merge gives it, as what is told of a change."""
+    """A row of `changes` with the order that the merge gives it, as what is shown of a change."""
     order = order_of(row["order_key"], row["source_time"], by_source_time)
     return {name: order if name == "order_key" else row[name] for name in FIELDS}
 

@@ -26,7 +26,7 @@ class RowHistory(NamedTuple):
         changes: every change of it, in the order of the merge, as `changes_of_row` gives them.
         rows: what the table has of the key; nothing where it has no such row and remembers none.
         table: whose rows these are; empty where changes are of several tables, or of none.
-        problem: why the state that was asked for cannot be told; empty where it can.
+        problem: why the state that was asked for cannot be determined; empty where it can.
         as_of_now: whether what is said of the changes is as of now, because the batch that was
             asked about is not known (any more).
         more: whether there are older changes.

@@ -146,7 +146,7 @@ class Verdict(msgspec.Struct, frozen=True):
         failed_warning: how many others.
         rules: those that hold the batch, some of them.
         decided: what a person has decided, as a sentence; empty where nobody has.
-        limits: figures that have a limit, see `waybill.validate.measured.told_limits`.
+        limits: figures that have a limit, see `waybill.validate.measured.figures_with_limits`.
     """
 
     outcome: str
@@ -239,7 +239,7 @@ class TableLine(msgspec.Struct, frozen=True):
     Attributes:
         table: the source table.
         rows: as the gate counted them; of a table that no verdict tells of, with its tombstones and
-            what it deleted since its files were compacted. None where it could not be told.
+            what it deleted since its files were compacted. None where it could not be determined.
         batch: the last batch that changed it, empty where no commit tells.
         operations: of that batch, see `TableAccount`.
         altered: the last batch that changed its columns, empty where none is known.
@@ -426,16 +426,16 @@ def outlined(content: bytes, newest: int) -> Index | None:
         newest: how many batches.
     """
     try:
-        told = msgspec.json.decode(content, type=_Outline, strict=False)
+        outline = msgspec.json.decode(content, type=_Outline, strict=False)
         lines = [
             msgspec.json.decode(line, type=BatchLine, strict=False)
-            for line in told.batches[:newest]
+            for line in outline.batches[:newest]
         ]
     except msgspec.MsgspecError:
         return None
-    if told.version != VERSION:
+    if outline.version != VERSION:
         return None
-    fields = {name: getattr(told, name) for name in Index.__struct_fields__}
+    fields = {name: getattr(outline, name) for name in Index.__struct_fields__}
     return Index(**{**fields, "batches": lines, "tables": []})
 
 

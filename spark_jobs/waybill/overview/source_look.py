@@ -134,7 +134,7 @@ def _of_files(
 
 def _changed(info: dict[str, Any]) -> int | None:
     """When a file was changed last, in milliseconds since 1970, as its storage says."""
-    told = info.get("mtime", info.get("LastModified", info.get("last_modified")))
-    if isinstance(told, datetime):
-        return int(told.timestamp() * 1000)
-    return int(told * 1000) if isinstance(told, int | float) else None
+    changed = info.get("mtime", info.get("LastModified", info.get("last_modified")))
+    if isinstance(changed, datetime):
+        return int(changed.timestamp() * 1000)
+    return int(changed * 1000) if isinstance(changed, int | float) else None

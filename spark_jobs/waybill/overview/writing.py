@@ -104,8 +104,8 @@ def _keep_text(spec: Migration) -> None:
 def _recent(lake: History, before: Index | None) -> Commits:
     """The commits of batches that may have changed since an index was written; all without one."""
     if before is not None:
-        told = enumerate(before.batches, start=1)
-        oldest_open = max((place for place, line in told if line.state in OPEN), default=0)
+        numbered = enumerate(before.batches, start=1)
+        oldest_open = max((place for place, line in numbered if line.state in OPEN), default=0)
         commits = read_commits(lake, min(oldest_open + WINDOW, LAST))
         counted = before.quarantine.counted
         lines = {"changes": commits.changes, "outbox": commits.outbox, "merges": commits.merges}
@@ -191,10 +191,10 @@ def _index(
 
 def _waiting(merged: Commit) -> list[TableWaits]:
     """The tables that wait for a decision after a merge."""
-    told: dict[str, dict[str, Any]] = merged.report["details"].get(TABLES_HELD, {})
+    held: dict[str, dict[str, Any]] = merged.report["details"].get(TABLES_HELD, {})
     return [
         TableWaits(name, waits["since"], waits["why"], waits["changes"])
-        for name, waits in told.items()
+        for name, waits in held.items()
     ]
 
 
@@ -246,8 +246,8 @@ def _last_changes(commits: Commits, after: int | None) -> dict[str, tuple[str, d
     decoded_by = {commit.batch: commit for commit in reversed(commits.changes.commits)}
     found: dict[str, tuple[str, dict[str, int]]] = {}
     for commit in commits.merges.after(after):
-        told = decoded_by.get(commit.batch)
-        operations = {} if told is None else told.report["details"].get("tables", {})
+        decoded = decoded_by.get(commit.batch)
+        operations = {} if decoded is None else decoded.report["details"].get("tables", {})
         for name in merged_tables(commit):
             found.setdefault(name, (commit.batch, operations.get(name, {})))
     return found
@@ -257,7 +257,7 @@ def _last_alterations(commits: Commits, after: int | None) -> dict[str, tuple[st
     """The last batch that changed the columns of each table since a merge, and how."""
     found: dict[str, tuple[str, list[str]]] = {}
     for commit in commits.merges.after(after):
-        for name, told in merged_tables(commit).items():
-            if told.get("columns"):
-                found.setdefault(name, (commit.batch, told["columns"]))
+        for name, account in merged_tables(commit).items():
+            if account.get("columns"):
+                found.setdefault(name, (commit.batch, account["columns"]))
     return found

@@ -82,7 +82,7 @@ def publish_files(
         target: where to.
         sender: who publishes.
         batches: batches in their order; those that are not named go first.
-        progress: told what was done.
+        progress: gets what was done.
         part_messages: about how many messages make a part.
 
     Raises:

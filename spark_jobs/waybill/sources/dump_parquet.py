@@ -37,7 +37,7 @@ def types_of(path: str) -> dict[str, str]:
     """
     with _opened(path) as parquet:
         return {
-            field.name: _told(path, field.name, _logical, field.type)
+            field.name: _naming_column(path, field.name, _logical, field.type)
             for field in parquet.schema_arrow
         }
 
@@ -52,7 +52,7 @@ def rows_of(path: str) -> Iterator[list[bytes]]:
         names = parquet.schema_arrow.names
         for batch in parquet.iter_batches(rows_per_batch(parquet)):
             columns = [
-                _told(path, name, _plain, column)
+                _naming_column(path, name, _plain, column)
                 for name, column in zip(names, batch.columns, strict=True)
             ]
             found = zip(*columns, strict=True)
@@ -82,7 +82,7 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         ) from error
 
 
-def _told(path: str, name: str, read: Callable[[Any], Any], given: Any) -> Any:
+def _naming_column(path: str, name: str, read: Callable[[Any], Any], given: Any) -> Any:
     """What is read of a column; errors name it."""
     try:
         return read(given)

@@ -10,7 +10,7 @@ from waybill.counting import counted
 from waybill.lake_columns import ARCHIVE
 from waybill.report import SEEN
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
-from waybill.sources.files import Plan, grouped, plan, read_tasks, told_left_out
+from waybill.sources.files import Plan, grouped, left_out_sentence, plan, read_tasks
 from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class FileWork:
         if self._asked is not None:
             report.details[SEEN] = {"at": self._asked, "left": 0}
         if work.left_out:
-            report.warnings.append(told_left_out(work.left_out))
+            report.warnings.append(left_out_sentence(work.left_out))
         if work.other:
             have = counted(len(work.other), "file has", "files have")
             sentence = f"{have} other content than before, e.g. {work.other[0]}"

@@ -185,7 +185,7 @@ def _changed(path: str, before: int, now: int) -> str:
     )
 
 
-def told_left_out(names: list[str]) -> str:
+def left_out_sentence(names: list[str]) -> str:
     """What a person should know of names that were left out."""
     return (
         f"{len(names)} left out, e.g. {names[0]}: files of another suffix, links to no file or to "
@@ -222,7 +222,7 @@ def read_tasks(
         tasks: the files.
         layout: how they are laid out.
         batch_id: the batch that brings them.
-        tell: is told what was in a file after its last row.
+        tell: gets what was in a file after its last row.
 
     Raises:
         SourceError: a file cannot be read, or changed since the batch was planned.

@@ -33,11 +33,11 @@ def sample_of(source: Source, messages: int) -> Sample:
 
 def _sample_files(source: FilesSource) -> Sample:
     from waybill.sources.cursor import FilesCursor
-    from waybill.sources.files import plan, read_tasks, told_left_out
+    from waybill.sources.files import left_out_sentence, plan, read_tasks
 
     work = plan(source, FilesCursor(None, {}, 0, 0))
     size = sum(task.size for task in work.tasks)
     text = f"{counted(len(work.tasks), 'file')}, {size / 1e6:.1f} MB, layout {source.layout}"
-    notes = [told_left_out(work.left_out)] if work.left_out else []
+    notes = [left_out_sentence(work.left_out)] if work.left_out else []
     batches = read_tasks(work.tasks, source.layout, "", lambda task, counts: None)
     return Sample(bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches)

@@ -251,14 +251,14 @@ def _problem(model: type[BaseModel], error: Any, at: Location, marked: Marked) -
         return Problem(location, "is missing")
     if location in marked.secret:
         # The message of a failed check may repeat the value.
-        return Problem(location, _UNTOLD)
+        return Problem(location, _WITHHELD)
     if kind in _KINDS:
         return Problem(location, _KINDS[kind])
     sentence = message.removeprefix("Value error, ")
     return Problem(location, sentence.replace("Input should be", "should be"))
 
 
-_UNTOLD = "does not hold a value that is allowed here (from a variable)"
+_WITHHELD = "does not hold a value that is allowed here (from a variable)"
 """The sentence where the value may not be repeated."""
 
 
@@ -289,7 +289,7 @@ def _one_envelope(
     if not isinstance(name, str):
         return
     if (*at, "envelope") in marked.secret and not _usable(name, way):
-        yield Problem((*at, "envelope"), _UNTOLD)
+        yield Problem((*at, "envelope"), _WITHHELD)
         return
     if name not in registry.names():
         known = registry.names()
@@ -327,7 +327,7 @@ def _suite_problems(data: dict[str, Any], marked: Marked) -> Iterator[Problem]:
             sentence = f"there is no file {suite}"
         else:
             continue
-        yield Problem(at, _UNTOLD if at in marked.secret else sentence)
+        yield Problem(at, _WITHHELD if at in marked.secret else sentence)
 
 
 def _sentences(file: Path, marked: Marked, problems: list[Problem]) -> list[str]:

@@ -40,7 +40,7 @@ class _Log(NamedTuple):
         name: its short name.
         stage: that writes it.
         place: what tells its messages apart.
-        refused: where the refused ones are told.
+        refused: where the refused ones are listed.
     """
 
     name: str
@@ -89,7 +89,7 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
         count = sum(_delete(lake, log, branch, some) for some in _several(going))
         if count:
             branch.fast_forward(alone=True)
-            # Told after the fact: who finds less than this says is only not told why.
+            # Reported after the fact: who finds less than this says only misses why.
             lake.set_properties(table, {KEPT_SINCE: str(oldest_ms)})
         return count, None
     except ConflictError:
@@ -102,7 +102,7 @@ def _ages(lake: Lake, log: _Log, published: Commit) -> dict[str, int]:
     """When the batches ended whose messages were sent, in milliseconds since 1970.
 
     The gate's record has every batch that it judged, for ever. Those that it never judged, because
-    the next one took their messages along, are told by the table's own history while it lasts.
+    the next one took their messages along, are in the table's own history while it lasts.
     """
     runs, upto = lake.log("runs"), published.cursor["runs"]
     judged = lake.scan(runs, ["batch", "time"], {"stage": [VALIDATE]}, upto)
@@ -177,5 +177,5 @@ def _among(batches: Iterable[str]) -> str:
 
 
 def _at(row: dict[str, Any], place: tuple[str, ...]) -> str:
-    told = " AND ".join(f"`{name}` = {literal(row[name])}" for name in place)
-    return f"({told})"
+    condition = " AND ".join(f"`{name}` = {literal(row[name])}" for name in place)
+    return f"({condition})"

@@ -120,7 +120,7 @@ def changes_in(lake: Lake, span: Span) -> DataFrame:
     """
     rows = lake.increment(*span, parallel=True)
     if span.after is None or span.empty:
-        # The table as it was at the end, where the stage has told them apart itself.
+        # The table as it was at the end, where the stage has separated them itself.
         return rows
     here = ["batch", *CHANGE_PLACE]
     still = lake.read(span.table, span.upto).where("outcome = 'refused'").select(*here)

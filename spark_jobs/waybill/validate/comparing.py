@@ -25,7 +25,7 @@ from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
 from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, OUTBOX, columns_of
 from waybill.records import ROW_OPERATIONS
-from waybill.validate.message_effects import effects_told
+from waybill.validate.message_effects import effects_of_messages
 from waybill.validate.rereading import MESSAGE, NO_CHANGE, grouped, place_of, rows_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ THEIRS = pa.schema([*MESSAGE, CHANGES.field("batch")])
 ORDER = (*CHANGE_PLACE, "batch", "message")
 """How messages have to be sorted."""
 
-_TOLD = ("table", "key", "after")
+_COMPARED = ("table", "key", "after")
 """The columns that decide what a change does, where it gives the row no other key."""
 
 _READ = columns_of(ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -148,11 +148,11 @@ class Comparison:
         theirs = np.zeros(count, np.int64)
         theirs[group[row]] = np.flatnonzero(row)
         candidates = np.flatnonzero(plain)
-        names = ["operation", "old_key", *_TOLD]
+        names = ["operation", "old_key", *_COMPARED]
         mine = _taken(pairs.changes.select(names), pairs.change[candidates])
         back = _taken(decoded.select(names), theirs[candidates])
         good = _whole_rows(mine) & ~_null(mine, "key")
-        for name in _TOLD:
+        for name in _COMPARED:
             good &= _equal(mine.column(name), back.column(name))
         same = np.zeros(count, np.bool_)
         if self._whole:
@@ -233,7 +233,7 @@ class Comparison:
         numbers = pa.array(np.arange(messages.num_rows))
         at = messages.schema.get_field_index("offset")
         asked = messages.set_column(at, "offset", numbers).select(_READ.names)
-        names = ["offset", "outcome", "operation", "half", "old_key", "order_key", *_TOLD]
+        names = ["offset", "outcome", "operation", "half", "old_key", "order_key", *_COMPARED]
         found = [
             rows.select(names)
             for rows in self._rows.convert(iter(asked.combine_chunks().to_batches(MOST_ROWS)))
@@ -274,7 +274,7 @@ class Comparison:
         chosen[some] = True
         messages = pairs.messages.filter(pa.array(chosen[pairs.group])).select(MESSAGE.names)
         for label, place, group, weakened in grouped(rows_of(messages.to_batches())):
-            found, why = effects_told(decoder, group)
+            found, why = effects_of_messages(decoder, group)
             undecodable = why is not None
             if why is None:
                 change_there = expected.get(place)

@@ -183,7 +183,7 @@ def key_pairs(schema: TableSchema, key: Any) -> tuple[tuple[str, str | None], ..
 
 
 def digests(effects: list[Effect]) -> Digests:
-    """The digests of effects, whatever their order; one that is told twice counts once."""
+    """The digests of effects, whatever their order; one that is stated twice counts once."""
     strong = weak = ids = 0
     for effect in effects if len(effects) == 1 else dict.fromkeys(effects):
         identity = (effect.what, effect.table, effect.key)
@@ -210,7 +210,7 @@ def difference(expected: list[Effect], found: list[Effect], weakened: bool) -> s
         if one.key != other.key and not (weakened and one.row == one.key):
             return f"has the key {dict(other.key)} instead of {dict(one.key)}"
         if one.id != other.id:
-            return f"has {_told_id(other.id)} instead of {_told_id(one.id)}"
+            return f"has {_shown_id(other.id)} instead of {_shown_id(one.id)}"
         if weakened or one.row == other.row:
             continue
         a, b = dict(one.row or ()), dict(other.row or ())
@@ -231,7 +231,7 @@ def _named(effects: list[Effect]) -> str:
     return " and ".join(effect.what for effect in effects) or "nothing"
 
 
-def _told_id(id_: tuple[int, ...] | None) -> str:
+def _shown_id(id_: tuple[int, ...] | None) -> str:
     return "no sequence id" if id_ is None else f"the sequence id {'.'.join(map(str, id_))}"
 
 

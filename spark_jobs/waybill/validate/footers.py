@@ -31,7 +31,7 @@ class Footers:
 
     Attributes:
         changes: those of accepted changes and of what targets begin with, bounded by
-            `MESSAGE_PLACE`; None if that is not told.
+            `MESSAGE_PLACE`; None if that is not stated.
         messages: those of messages to publish by target, bounded by it too; None as above.
         sent: how many messages to publish there are; None as above.
         counted: what `profiles.outcomes` finds; None as above.

@@ -116,11 +116,11 @@ def _points(kept: Mapping[str, Any]) -> dict[str, Point]:
 def rule_mark(check: Checked) -> str:
     """What tells a rule from others, whatever its limit is."""
     arguments = {k: v for k, v in check.arguments.items() if k not in ("min_value", "max_value")}
-    told = (check.suite, check.profile, check.table, check.type, arguments, check.description)
-    return json.dumps(told, sort_keys=True, default=str)
+    identity = (check.suite, check.profile, check.table, check.type, arguments, check.description)
+    return json.dumps(identity, sort_keys=True, default=str)
 
 
-def told_limits(result: GateResult) -> dict[str, Any]:
+def figures_with_limits(result: GateResult) -> dict[str, Any]:
     """The figures of a batch that have a limit, for who draws the two beside each other.
 
     Returns:
@@ -129,18 +129,18 @@ def told_limits(result: GateResult) -> dict[str, Any]:
         what is usual; `messages`: of the only topic, from what to what it may be. Those that no
         suite asks for are left out.
     """
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for check in result.checks:
         column, most = check.arguments.get("column"), limits(check)[1]
         figure = measured(check, result.profiles)
         if column in ("refused_share", "messages_off") and most is not None and figure is not None:
-            known = told.setdefault(column, [figure, most])
+            known = figures.setdefault(column, [figure, most])
             known[1] = min(known[1], most)
     topics = [row for row in result.profiles.get("trends", ()) if row["kind"] == "topic"]
-    if len(topics) == 1 and "messages_off" in told:
+    if len(topics) == 1 and "messages_off" in figures:
         usual, spread = topics[0].get("messages_usual"), topics[0].get("messages_spread")
         if usual is not None and spread is not None:
-            room = told["messages_off"][1] * spread
+            room = figures["messages_off"][1] * spread
             ends = [max(0.0, round(usual - room, 1)), round(usual + room, 1)]
-            told["messages"] = [topics[0]["messages"], *ends]
-    return told
+            figures["messages"] = [topics[0]["messages"], *ends]
+    return figures

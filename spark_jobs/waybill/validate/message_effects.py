@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
     from waybill.spec.endpoints import Source, Target
 
-Told = list[tuple[Message, str]]
+ChangeMessages = list[tuple[Message, str]]
 """The messages of a change, each with the name of its table."""
 
 
-def effects_told(decoder: Decoder, messages: Told) -> tuple[list[Effect], str | None]:
+def effects_of_messages(
+    decoder: Decoder, messages: ChangeMessages
+) -> tuple[list[Effect], str | None]:
     """What messages of one change do, or why they cannot be read."""
     effects: list[Effect] = []
     half: Change | None = None
@@ -65,7 +67,7 @@ def effects_told(decoder: Decoder, messages: Told) -> tuple[list[Effect], str | 
     return effects, None
 
 
-def digests_told(effects: list[Effect], messages: Told | None) -> Digests:
+def digests_of_messages(effects: list[Effect], messages: ChangeMessages | None) -> Digests:
     """The digests of what messages do.
 
     Args:
@@ -130,7 +132,10 @@ class Expected:
         self._decoder = decoder
 
     def effects(
-        self, change: Change, messages: Told | None = None, found: list[Effect] | None = None
+        self,
+        change: Change,
+        messages: ChangeMessages | None = None,
+        found: list[Effect] | None = None,
     ) -> list[Effect]:
         """The effects of a change with the ids that its messages have to carry.
 
@@ -147,10 +152,10 @@ class Expected:
             # What cannot be written has no messages, so any that is there is a wrong one.
             return []
         if messages is None or list(map(_bytes, messages)) != list(map(_bytes, again)):
-            found, _ = effects_told(self._decoder, again)
+            found, _ = effects_of_messages(self._decoder, again)
         return with_ids(mine, found)
 
-    def _again(self, change: Change) -> Told | None:
+    def _again(self, change: Change) -> ChangeMessages | None:
         """The messages of a change, written once more; None where it cannot be written."""
         assert self._encoder is not None
         try:
@@ -162,10 +167,10 @@ class Expected:
     def digests(self, change: Change) -> Digests:
         """The digests of what the messages of a change have to say."""
         again = self._again(change) if self._whole else None
-        return digests_told(self.effects(change), again)
+        return digests_of_messages(self.effects(change), again)
 
     def difference(
-        self, change: Change, messages: Told, found: list[Effect], weakened: bool
+        self, change: Change, messages: ChangeMessages, found: list[Effect], weakened: bool
     ) -> str | None:
         """What messages say otherwise than their change, in words.
 

@@ -52,7 +52,7 @@ class RuleView(NamedTuple):
         allowed: what it may be; empty where the sentence about it says so.
         dots: its figures in the last batches, this one last; fewer than two are none.
         limit: where the most (or least) that is allowed stands among them, None where it is not.
-        told: the dots in a sentence.
+        trend_sentence: the dots in a sentence.
     """
 
     check: Checked
@@ -60,7 +60,7 @@ class RuleView(NamedTuple):
     allowed: str
     dots: list[Dot]
     limit: float | None
-    told: str
+    trend_sentence: str
 
     @property
     def line(self) -> str:
@@ -117,13 +117,13 @@ def _rule(result: GateResult, check: Checked, before: Sequence[Point | None]) ->
     points = [(one.value, one.met) for one in every if one.value is not None]
     dots, limit = _dots(points, least if most is None else most)
     unmet = sum(not met for _, met in points)
-    told = (
+    sentence = (
         f"The last {len(points)} figures: from {_number(min(v for v, _ in points))} to "
         f"{_number(max(v for v, _ in points))}; not met {unmet} times"
         if len(points) > 1
         else ""
     )
-    return RuleView(check, _number(value), _allowed(least, most), dots, limit, told)
+    return RuleView(check, _number(value), _allowed(least, most), dots, limit, sentence)
 
 
 def _allowed(least: float | None, most: float | None) -> str:

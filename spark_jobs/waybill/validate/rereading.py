@@ -29,8 +29,8 @@ from waybill.validate.digest import Digests, digests, effects_of
 from waybill.validate.message_effects import (
     Expected,
     Writer,
-    digests_told,
-    effects_told,
+    digests_of_messages,
+    effects_of_messages,
     writer_of,
 )
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from waybill.spec.endpoints import Source, Target
 
 EXAMPLES = 20
-"""How many differences are told in words."""
+"""How many differences are described."""
 LOOKED_AT = 2_000
 """How many doubtful changes are compared in full; beyond that the digests decide."""
 
@@ -320,7 +320,7 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     mappings = {label: ChangeMapper(reader.mapping) for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
     for label, place, messages, weakened in grouped(rows):
-        found, why = effects_told(decoders[label], messages)
+        found, why = effects_of_messages(decoders[label], messages)
         if why is None:
             change_there = mine.get(place)
             if change_there is not None:
@@ -395,9 +395,9 @@ def _digest_messages(
         rows = rows_of(batches)
         out: list[tuple[Any, ...]] = []
         for label, place, messages, weakened in grouped(rows):
-            effects, why = effects_told(decoders[label], messages)
+            effects, why = effects_of_messages(decoders[label], messages)
             whole = messages if label in closing else None
-            found = digests_told(effects, whole) if why is None else Digests(0, 0, 0)
+            found = digests_of_messages(effects, whole) if why is None else Digests(0, 0, 0)
             out.append((label, *place, *found, False, weakened, why is not None))
             if len(out) >= _ROWS:
                 yield _batch(out)

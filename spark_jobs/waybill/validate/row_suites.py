@@ -108,7 +108,7 @@ def _checked(
     failed = [config for number, config in numbered.items() if _to_show(found[number])]
     queries = [config for config in failed if QUERY in config.kwargs]
     others = [config for config in failed if QUERY not in config.kwargs]
-    # With it a query is told whole, which may be as long as the table; of other expectations
+    # With it a query is repeated whole, which may be as long as the table; of other expectations
     # Great Expectations would then fetch all rows that do not meet them.
     shown = [("COMPLETE", queries), ("SUMMARY", others)]
     for format_, configs in shown:

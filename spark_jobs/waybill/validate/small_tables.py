@@ -109,7 +109,7 @@ def look(files: Iterable[StoredFile], batch: str) -> Counter[str]:
         written = rows.filter(pc.equal(rows.column(BATCH), pa.scalar(batch)))
         counts["all"] += rows.num_rows
         counts["tombstones"] += pc.sum(deleted).as_py() or 0
-        counts["shown"] += deleted.null_count + _told_wrong(written)
+        counts["shown"] += deleted.null_count + _mismarked(written)
         counts["written"] += written.num_rows
         counts["keyed"] += len(key) - key.null_count
         counts["nulls"] += key.null_count + _with_null(written.column(KEY))
@@ -119,7 +119,7 @@ def look(files: Iterable[StoredFile], batch: str) -> Counter[str]:
     return counts
 
 
-def _told_wrong(rows: pa.Table) -> int:
+def _mismarked(rows: pa.Table) -> int:
     """How many tombstones have a row, and rows have none."""
     import pyarrow.compute as pc
 

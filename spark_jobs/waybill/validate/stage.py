@@ -33,7 +33,7 @@ from waybill.validate.batch import (
 from waybill.validate.deciding import decide, refuse_late_drop
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
-from waybill.validate.measured import told_limits, trend_of
+from waybill.validate.measured import figures_with_limits, trend_of
 from waybill.validate.pairing import compare_in_tasks, place_ranges, tasks_of
 from waybill.validate.profiles import (
     backwards,
@@ -167,8 +167,8 @@ def judge(
     counted = outcomes(changes()) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, footers)
-    told = ("ok", "refused", "replayed", "skipped", BOOTSTRAP)
-    rows = {f"changes {outcome}": 0 for outcome in told}
+    named_outcomes = ("ok", "refused", "replayed", "skipped", BOOTSTRAP)
+    rows = {f"changes {outcome}": 0 for outcome in named_outcomes}
     ordered = 0
     for _topic, outcome, count, _messages, with_order in counted:
         ordered += with_order
@@ -331,7 +331,7 @@ def _report(
     report = StageReport(STAGE, context.batch, file=context.spec.digest)
     report.rows_in = report.rows_out = counts["checked"]
     report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
-    report.details["limits"] = told_limits(result)
+    report.details["limits"] = figures_with_limits(result)
     report.details[TABLE_ROWS] = {row["table"]: row["rows"] for row in result.profiles["tables"]}
     if result.outcome == FAILED:
         failed = result.failures("critical")

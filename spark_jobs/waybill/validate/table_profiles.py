@@ -198,7 +198,7 @@ def _parts(number: int, table: Staged, batch: str) -> list[DataFrame]:
         "shown": deleted.isNull(),
     }
     written, rows = _written(table, batch), table.rows
-    own: dict[str, Column | bool] = {"written": True, "shown": _told_wrong()}
+    own: dict[str, Column | bool] = {"written": True, "shown": _mismarked()}
     if not table.searched:
         return [
             part(rows, hashed, **every, keyed=key.isNotNull(), nulls=key.isNull()),
@@ -244,7 +244,7 @@ def _with_null() -> Column:
     return F.coalesce(null, F.lit(False))
 
 
-def _told_wrong() -> Column:
+def _mismarked() -> Column:
     """Whether a tombstone has a row, or a row has none."""
     wrong = F.col(DELETED) == F.col(IMAGE).isNotNull()
     return F.coalesce(wrong, F.lit(False))
@@ -260,7 +260,7 @@ def example_of_table(rows: DataFrame, column: str, batch: str) -> str | None:
     elif column == "null_keys":
         found = written.where(_with_null())
     elif column == "tombstones_as_rows":
-        found = known.where(F.col(DELETED).isNull()).unionByName(written.where(_told_wrong()))
+        found = known.where(F.col(DELETED).isNull()).unionByName(written.where(_mismarked()))
     else:
         return None
     row = found.select(KEY).first()

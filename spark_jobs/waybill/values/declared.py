@@ -1,6 +1,6 @@
 """Checks a value against a type that `tables:` of a migration declares for its column.
 
-An envelope whose own types are few (StreamX has six) is told the real ones this way. The value
+An envelope whose own types are few (StreamX has six) gets the real ones this way. The value
 stays exact or is refused; it is never rounded, cut or shifted.
 """
 

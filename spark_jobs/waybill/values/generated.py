@@ -122,12 +122,12 @@ def overlay(columns: int, fields: Fields) -> Callable[[Any, Any], None]:
     return function("overlay(old, new)", lines, converters(fields))
 
 
-def untold(columns: int) -> Callable[[Any, Any], list[int]]:
+def unstated(columns: int) -> Callable[[Any, Any], list[int]]:
     """A function that gives the columns of `old` that `new` does not tell."""
     lines = ["found = []"]
     for i in range(columns):
         lines.append(f"if new.f{i} is UNSET and old.f{i} is not UNSET: found.append({i})")
-    return function("untold(old, new)", [*lines, "return found"], {})
+    return function("unstated(old, new)", [*lines, "return found"], {})
 
 
 def difference(columns: int, fields: Fields) -> Callable[[Any, Any, Any], None]:

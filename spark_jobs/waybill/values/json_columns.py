@@ -119,7 +119,7 @@ def kind_of(raw: Raw) -> LogicalType:
 
 
 def loses_types(schema: TableSchema, style: Style) -> bool:
-    """Whether a reader who was told nothing takes a column of rows for another type."""
+    """Whether a reader without declarations takes a column of rows for another type."""
     kinds = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
     return any(column.type not in kinds for column in schema.columns)
 
@@ -403,7 +403,7 @@ def _structure(literal: str) -> str:
 
 
 def _document_or_text(literal: str) -> str:
-    """A document in a string; one that stands as it is can be told from that."""
+    """A document in a string; one that stands as it is can be recognised by that."""
     if literal[0] == '"':
         return _decode_string(literal)
     return _structure(literal)

@@ -308,7 +308,7 @@ class RowWriter:
         self.loses_types = loses_types(schema, style)
 
     def types_lost(self, image: Any, before: Any = None) -> bool:
-        """Whether a reader who was told nothing takes a column for another type.
+        """Whether a reader without declarations takes a column for another type.
 
         Args:
             image: the row.
@@ -337,7 +337,7 @@ class RowWriter:
         return msgspec.json.encode(values)
 
     def moved(self, change: Any, image: Any) -> Any:
-        """An image before an update with the key that the row had, where that is told apart."""
+        """An image before an update with the key that the row had, where that is stated apart."""
         if change.moved_from is None:
             return image
         image = self.schema.Image() if image is None else image.__copy__()

@@ -1,6 +1,6 @@
 """Times of messages that follow each other: most share their second with one before.
 
-What is told of a second is kept, and only the digits behind it are looked at again.
+What is known of a second is kept, and only the digits behind it are looked at again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Seconds(Bounded[str, int]):
     """Microseconds since 1970 of texts that begin with a date and a time of day to the second."""
 
     def find(self, text: str) -> int | None:
-        """What `learn` was told of a text of the same second; None where it was told nothing."""
+        """What `learn` kept of a text of the same second; None where it kept nothing."""
         known = self.get(text[:_LENGTH])
         if known is None or len(text) == _LENGTH:
             return known

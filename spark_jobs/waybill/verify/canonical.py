@@ -205,17 +205,17 @@ def _array_of_lake(text: str, item: Text) -> str:
     if not text.startswith("["):
         return _array_of_database(text, item)
 
-    def told(value: Any) -> Any:
+    def as_texts(value: Any) -> Any:
         if value is None:
             return None
         if isinstance(value, list):
-            return [told(inner) for inner in value]
+            return [as_texts(inner) for inner in value]
         if isinstance(value, bool):
             return item("true" if value else "false")
         return item(value if isinstance(value, str) else json.dumps(value))
 
     try:
-        return json.dumps(told(json.loads(text, parse_int=str, parse_float=str)))
+        return json.dumps(as_texts(json.loads(text, parse_int=str, parse_float=str)))
     except ValueError:
         return text
 

@@ -132,10 +132,10 @@ def _of_database(
             for piece in (piece for number in numbers for piece in dealt[number]):
                 session.begin(reading.shared)
                 for row in session.rows(table.read, piece):
-                    told = texts.of_database(row)
-                    if told is None:
+                    values = texts.of_database(row)
+                    if values is None:
                         continue
-                    rows.append((texts.key(told), digest(told)))
+                    rows.append((texts.key(values), digest(values)))
                     if len(rows) == ROWS_PER_BATCH:
                         count += len(rows)
                         yield _batch(rows, 1, 0)
@@ -157,10 +157,10 @@ def _of_lake(
             images = batch.column(0).to_pylist()
             rows = []
             for image in images:
-                told = texts.of_image(image_of(image))
-                key = texts.key(told)
+                values = texts.of_image(image_of(image))
+                key = texts.key(values)
                 if only is None or key in only:
-                    rows.append((key, digest(told)))
+                    rows.append((key, digest(values)))
             count += len(rows)
             yield _batch(rows, 0, 1)
         tally.add_of_task(lake=count)
@@ -174,7 +174,7 @@ def _batch(rows: Sequence[tuple[str, bytes]], of_database: int, of_lake: int) ->
 
     columns: list[Any] = [
         pa.array([key for key, _ in rows], pa.string()),
-        pa.array([told for _, told in rows], pa.binary()),
+        pa.array([value for _, value in rows], pa.binary()),
         pa.array([of_database] * len(rows), pa.int32()),
         pa.array([of_lake] * len(rows), pa.int32()),
     ]
@@ -231,11 +231,11 @@ def lake_rows(
 
         texts = RowTexts(table)
         for batch in batches:
-            told = [
+            row_keys = [
                 _lake_key(table, texts, *parts) for parts in zip(*_key_parts(batch), strict=True)
             ]
-            chosen = pa.array([key in keys for key in told], pa.bool_())
-            wanted = batch.append_column("key", pa.array(told, pa.string())).filter(chosen)
+            chosen = pa.array([key in keys for key in row_keys], pa.bool_())
+            wanted = batch.append_column("key", pa.array(row_keys, pa.string())).filter(chosen)
             yield wanted.select(["key", ORDER, DELETED, IMAGE])
 
     schema = f"key string, {ORDER} string, {DELETED} boolean, {IMAGE} string"

@@ -106,7 +106,7 @@ def _differs(
     progress: Callable[..., Any],
     fixed: bool,
 ) -> bool:
-    told = False
+    reported = False
     while True:
         state = lake_state(lake, spec, table)
         if covers(state, spec, mark.clock, mark.wall) is not None:
@@ -114,9 +114,9 @@ def _differs(
         if state.held is not None or time.monotonic() >= deadline:
             # No batch covers a table that waits, and other tables need the time.
             return False
-        if not told:
+        if not reported:
             progress("%s: the numbers of rows differ, waiting for a batch", table.label)
-            told = True
+            reported = True
         time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
     if state.own == first.own:
         return True

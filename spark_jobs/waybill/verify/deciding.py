@@ -304,7 +304,7 @@ class Deciding:
 
     def _covering(self, look: Look, count: int) -> LakeState | None:
         """The first visible state that covers a look; None where none came in time."""
-        told = False
+        reported = False
         while True:
             state = lake_state(self._lake, self._spec, self._table)
             if covers(state, self._spec, look.clock, look.wall) is not None:
@@ -312,13 +312,13 @@ class Deciding:
             if state.held is not None or time.monotonic() >= self._deadline:
                 # No batch covers a table that waits, and other tables need the time.
                 return None
-            if not told:
+            if not reported:
                 self._progress(
                     "%s: %d rows differ, waiting for a batch that tells whether they are on "
                     "their way",
                     *(self._table.label, count),
                 )
-                told = True
+                reported = True
             time.sleep(min(POLL, max(0.0, self._deadline - time.monotonic())))
 
     def _rows_of_database(self, keys: Collection[str]) -> dict[str, tuple[Canonical | None, int]]:
@@ -358,18 +358,18 @@ class Deciding:
 
     def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
         row = look.theirs(key)
-        told = self._table.key_in_lake(json.loads(key))
+        in_lake = self._table.key_in_lake(json.loads(key))
         theirs, ours = row[0], None if own is None else own.row
         if theirs is None or ours is None:
             what = MISSING_IN_LAKE if theirs is not None else MISSING_IN_DATABASE
             times = (row[1], 0 if ours is None else _count(own))
-            return Difference(key, told, what, {}, times, seen)
+            return Difference(key, in_lake, what, {}, times, seen)
         columns = {
             name: (one, other)
             for name, one, other in zip(self._table.names, theirs, ours, strict=True)
             if one != other
         }
-        return Difference(key, told, DIFFERS, columns, (row[1], _count(own)), seen)
+        return Difference(key, in_lake, DIFFERS, columns, (row[1], _count(own)), seen)
 
 
 def _count(own: LakeRow | None) -> int:

@@ -26,13 +26,13 @@ FIELDS = (
 
 def with_history(spec: Migration, lake: Lake, results: list[TableResult]) -> list[dict[str, Any]]:
     """What a verification found as plain data, the first differences with their history."""
-    told = []
+    documents = []
     for result in results:
-        plain = result.told()
+        plain = result.to_dict()
         for found in plain["differences"][:ROWS]:
             found["history"] = _history(spec, lake, result.table, found["key"])
-        told.append(plain)
-    return told
+        documents.append(plain)
+    return documents
 
 
 def _history(

@@ -24,8 +24,8 @@ def interval_text(text: str) -> str:
     match = _ISO.fullmatch(text) or (_WORDS.fullmatch(text) if text else None)
     if match is None:
         return text
-    told = match.groupdict(default="0")
-    part = {name: Decimal(value) for name, value in told.items() if value not in ("+", "-")}
+    groups = match.groupdict(default="0")
+    part = {name: Decimal(value) for name, value in groups.items() if value not in ("+", "-")}
     seconds = part["hours"] * 3600 + part["minutes"] * 60 + part["seconds"]
     if match.groupdict().get("sign") == "-":
         seconds = -seconds

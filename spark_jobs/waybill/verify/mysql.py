@@ -101,11 +101,11 @@ class MySQL(Database):
             raise ConfigurationError(self._sentence(error), code=Code.DATABASE_REFUSED) from None
 
     def _sentence(self, error: Exception) -> str:
-        told = " ".join(str(part) for part in error.args)
+        text = " ".join(str(part) for part in error.args)
         to = self.connection
         return (
             f"the database of the connection {to.name} ({to.host}:{to.port or 3306}) could not be "
-            f"read: {told}"
+            f"read: {text}"
         )
 
     def _fetch(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

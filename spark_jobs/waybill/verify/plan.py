@@ -71,10 +71,10 @@ class Compared(NamedTuple):
         """
         places = {column: place for place, column in enumerate(self.columns)}
         names = [self.names[places[column]] for column in self.key]
-        told = dict(zip(names, values, strict=True))
+        by_name = dict(zip(names, values, strict=True))
         if self.shard is not None:
-            told[self.shard[0]] = self.shard[1]
-        return {name: told[name] for name in self.lake_key or names}
+            by_name[self.shard[0]] = self.shard[1]
+        return {name: by_name[name] for name in self.lake_key or names}
 
     @property
     def source_name(self) -> str | None:
@@ -182,13 +182,13 @@ class RowTexts:
 
     def of_database(self, row: Texts) -> Canonical | None:
         """A row of the database; None where the migration does not take it."""
-        told = tuple(
+        texts = tuple(
             None if text is None else canonical(text)
             for text, canonical in zip(row, self._database, strict=True)
         )
         if self._holds is None:
-            return told
-        return told[: self._count] if self._holds(told) else None
+            return texts
+        return texts[: self._count] if self._holds(texts) else None
 
     def of_image(self, image: Mapping[str, str | None]) -> Canonical:
         """A row of the lake; what the source never told of it is null."""
@@ -230,8 +230,8 @@ def _condition(
 
 def digest(row: Canonical | None) -> bytes:
     """128 bits of a row; no two rows that differ have the same, as far as anybody can find one."""
-    told = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=16).digest()
+    encoded = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 def image_of(text: str | None) -> dict[str, Any]:

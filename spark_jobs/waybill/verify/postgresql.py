@@ -69,7 +69,7 @@ class PostgreSQL(Database):
             f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in SETTINGS.items()
         )
         given = {name: to.extra[name] for name in _TAKEN if to.extra.get(name) is not None}
-        told = psycopg.conninfo.make_conninfo(
+        conninfo = psycopg.conninfo.make_conninfo(
             host=to.host,
             port=to.port or 5432,
             user=to.login,
@@ -82,7 +82,7 @@ class PostgreSQL(Database):
             **given,
         )
         with self._plainly():
-            session = psycopg.connect(told, autocommit=True)
+            session = psycopg.connect(conninfo, autocommit=True)
             session.prepare_threshold = None
             return session
 
@@ -106,11 +106,11 @@ class PostgreSQL(Database):
             raise ConfigurationError(self._sentence(error), code=Code.DATABASE_REFUSED) from None
 
     def _sentence(self, error: Exception) -> str:
-        told = " ".join(str(error).split())
+        text = " ".join(str(error).split())
         to = self.connection
         return (
             f"the database of the connection {to.name} ({to.host}:{to.port or 5432}) could not be "
-            f"read: {told}"
+            f"read: {text}"
         )
 
     def _fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -99,9 +99,9 @@ def summary(result: TargetResult) -> str:
     """What was found about a target, in a line."""
     found = f"{result.differing} differ" if result.differing else "none differs"
     gone = f", {counted(result.expired, 'part')} expired" if result.expired else ""
-    told = f": {result.sentence}" if result.sentence else ""
+    reason = f": {result.sentence}" if result.sentence else ""
     where = f"{counted(result.messages, 'message')} in {counted(result.parts, 'part')}"
-    return f"{where}, {found}{gone}{told}"
+    return f"{where}, {found}{gone}{reason}"
 
 
 def check_published(results: Sequence[TargetResult]) -> None:
@@ -112,9 +112,9 @@ def check_published(results: Sequence[TargetResult]) -> None:
     """
     found = [result for result in results if result.differing]
     if found:
-        told = "; ".join(f"{result.target}: {result.sentence}" for result in found)
+        sentences = "; ".join(f"{result.target}: {result.sentence}" for result in found)
         message = (
-            f"what was published is not what was sent ({told}): somebody else has changed it; "
+            f"what was published is not what was sent ({sentences}): somebody else has changed it; "
             "publish under another path or to another topic to have it whole again"
         )
         raise DifferenceError(message, code=Code.PUBLISHED_CHANGED)
@@ -172,17 +172,17 @@ def _topic(lake: Lake, label: str, target: KafkaTarget, parts: Sequence[_Part]) 
             .collect()[0]
         )
     lacking, doubled, others = (int(total or 0) for total in totals)
-    told = []
+    findings = []
     if lacking:
-        told.append(f"{counted(lacking, 'message is', 'messages are')} not in {target.topic}")
+        findings.append(f"{counted(lacking, 'message is', 'messages are')} not in {target.topic}")
     if doubled:
-        told.append(f"{counted(doubled, 'message is', 'messages are')} there more than once")
+        findings.append(f"{counted(doubled, 'message is', 'messages are')} there more than once")
     if others:
-        told.append(f"{counted(others, 'message')} of others between them")
+        findings.append(f"{counted(others, 'message')} of others between them")
     if deleted:
-        told.append("the outbox has no longer what the expired parts were made of (retention)")
+        findings.append("the outbox has no longer what the expired parts were made of (retention)")
     return TargetResult(
-        label, len(parts), messages, lacking + doubled, deleted, others, ", ".join(told)
+        label, len(parts), messages, lacking + doubled, deleted, others, ", ".join(findings)
     )
 
 

@@ -81,12 +81,15 @@ class TableResult(NamedTuple):
         left = ("differences", "pending", "changes")
         return {name: value for name, value in self._asdict().items() if name not in left}
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data for other programs."""
-        return {**self.figures, "differences": [told_of(found) for found in self.differences]}
+        return {
+            **self.figures,
+            "differences": [difference_dict(found) for found in self.differences],
+        }
 
 
-def told_of(found: Difference) -> dict[str, Any]:
+def difference_dict(found: Difference) -> dict[str, Any]:
     """A difference as plain data."""
     columns = {
         name: {"database": theirs, "lake": ours} for name, (theirs, ours) in found.columns.items()
@@ -114,7 +117,7 @@ def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> Non
         table = result.label
         rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
         for found in result.differences[:KEPT]:
-            body = _json({**told_of(found), "seen": found.seen._asdict()})
+            body = _json({**difference_dict(found), "seen": found.seen._asdict()})
             rows.append((verification, now, "difference", table, found.at, found.what, body))
         for key, pending in result.pending.items():
             rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))

@@ -319,23 +319,23 @@ class _Table:
         ]
 
     def _sentence(self, first: LakeState, pending: dict[str, Pending], beyond: int) -> str:
-        told = [first.wait] if first.wait else []
+        sentences = [first.wait] if first.wait else []
         if self._table.only_in_lake:
             names = ", ".join(self._table.only_in_lake)
-            told.append(f"not compared, because the database does not have them: {names}")
+            sentences.append(f"not compared, because the database does not have them: {names}")
         if self._table.hidden:
             names = ", ".join(self._table.hidden)
-            told.append(f"not compared, because map drops or masks them: {names}")
+            sentences.append(f"not compared, because map drops or masks them: {names}")
         if beyond:
-            told.append(
+            sentences.append(
                 f"{LOOKED_INTO + beyond} keys differ, of which {beyond} were not looked into"
             )
         if pending:
             newest = max(mark.clock for mark in pending.values())
             reached = "an unknown time" if first.reached is None else time_text(first.reached)
-            told.append(
+            sentences.append(
                 f"{counted(len(pending), 'row')} not decided: the table was complete up to "
                 f"{reached} and the database was read at {time_text(newest)}; verify again after "
                 f"{'that' if first.wait else 'the next batch'}"
             )
-        return "; ".join(told)
+        return "; ".join(sentences)

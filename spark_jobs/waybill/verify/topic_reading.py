@@ -70,13 +70,13 @@ def topic_messages(lake: Lake, connection: str, ranges: Sequence[Range], origin:
     left_out = ORIGIN_HEADERS if origin else ()
     tasks = [[span] for span in ranges]
 
-    def told(_: Range, __: Read) -> None:
+    def ignore(_: Range, __: Read) -> None:
         """What a range held is counted by its messages."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers: list[Any] = [n for batch in batches for n in batch.column(0).to_pylist()]
         for number in numbers:
-            for messages in read_ranges(tasks[number], reading, told):
+            for messages in read_ranges(tasks[number], reading, ignore):
                 yield sides_of(messages, 0, 1, left_out)
 
     return lake.spark.range(0, len(tasks), 1, min(len(tasks), 64)).mapInArrow(light(read), SIDES)

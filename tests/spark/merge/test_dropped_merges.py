@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def told(type_: str, **more: str) -> TableSchema:
+def schema_of(type_: str, **more: str) -> TableSchema:
     """The table with a column of a logical type."""
     return schema("shop.t", {"id": "int64", "amount": type_, **more}, ("id",))
 
@@ -57,35 +57,37 @@ def test_the_next_merge_finds_another_type(
         plain = schema("shop.t", {"id": "int64"}, ("id",))
         step(lake, spec, "b0", [row(1, 0, table=plain)], [plain])
         rest = [None]
-    dropped(lake, spec, told(first), old)
+    dropped(lake, spec, schema_of(first), old)
     assert typed(lake) == (first.replace("int32", "int"), rest)
     # A column comes up beside it.
-    table = told(second, note="string")
+    table = schema_of(second, note="string")
     step(lake, spec, "b2", [row(2, 2, amount=new, note="x", table=table)], [table])
     type_, values = found
     assert typed(lake) == (type_, rest + values)
 
 
-def test_the_next_merge_is_told_another_type(lake: Lake, migration) -> None:
-    dropped(lake, migration(), told("int32"), "1")
+def test_the_next_merge_has_another_type(lake: Lake, migration) -> None:
+    dropped(lake, migration(), schema_of("int32"), "1")
     spec = migration(tables={"shop.t": {"columns": {"amount": "string"}}})
-    step(lake, spec, "b2", [row(2, 2, amount="one", table=told("int32"))], [told("int32")])
+    step(
+        lake, spec, "b2", [row(2, 2, amount="one", table=schema_of("int32"))], [schema_of("int32")]
+    )
     assert typed(lake) == ("string", ["1", "one"])
 
 
 def test_a_column_that_was_widened_stays(lake: Lake, migration) -> None:
-    spec, table = migration(), told("decimal(10,2)")
+    spec, table = migration(), schema_of("decimal(10,2)")
     step(lake, spec, "b0", [row(1, 0, amount="0.25", table=table)], [table])
-    dropped(lake, spec, told("decimal(14,2)"), "123456789012.50")
+    dropped(lake, spec, schema_of("decimal(14,2)"), "123456789012.50")
     narrow = migration(tables={"shop.t": {"columns": {"amount": "decimal(10,2)"}}})
-    more = told("decimal(10,2)", note="string")
+    more = schema_of("decimal(10,2)", note="string")
     step(lake, narrow, "b2", [row(2, 2, amount="2.50", note="x", table=more)], [more])
     assert typed(lake) == ("decimal(14,2)", [Decimal("0.25"), Decimal("2.50")])
 
 
 def test_values_that_rows_show_are_never_taken_away(lake: Lake, migration) -> None:
     """The table is visible, its record is not: nobody remembers the column's type."""
-    table = told("int32")
+    table = schema_of("int32")
     put(lake, "b1", [row(1, 1, amount="1", table=table)], [table])
     merge(lake, migration(), "b1")
     (info,) = lake.waiting(lake.merged("shop.t"), "merge", "b1")

@@ -95,17 +95,17 @@ def test_a_dump_increments_and_a_reload(
     file = tmp_path / "reload.yaml"
     file.write_text(reload.model_dump_json(exclude_defaults=True))
     begin = "full:shop.orders@20/0/0/0"
-    assert told(file, "1", capsys) == [
+    assert history_of(file, "1", capsys) == [
         ("read", "b1", f"void: older than the full reload {begin}"),
         ("truncate", "b3", "took the row away: the full reload does not have it"),
     ]
-    assert told(file, "2", capsys)[1:] == [
+    assert history_of(file, "2", capsys)[1:] == [
         ("update", "b1", f"void: older than the full reload {begin}"),
         ("truncate", "b3", "the row was replaced by the full reload's"),
         ("read", "b3", "superseded: shop/1/1/0 is newer"),
         ("update", "b3", "won, it is the newest: this is the row"),
     ]
-    assert [line[0] for line in told(file, "7", capsys)] == ["read"]
+    assert [line[0] for line in history_of(file, "7", capsys)] == ["read"]
     # What is older than the reload stays away when it comes late.
     (tmp_path / "in" / "c.jsonl").write_bytes(oms(19, "INSERT", None, image(5, 5.05)))
     jobs.run_migration(reload, batch="b4", spark=spark)
@@ -121,7 +121,7 @@ def tombstones(lake: Lake) -> list[tuple]:
     return [tuple(row) for row in found.select(*names).collect()]
 
 
-def told(file: Path, key: str, capsys) -> list[tuple]:
+def history_of(file: Path, key: str, capsys) -> list[tuple]:
     """What `waybill changes --key` says of a row."""
     capsys.readouterr()
     tables.changes_command(file, tables.Wanted(None, key, 100), as_json=True)

@@ -17,7 +17,7 @@ from waybill.merge import stage
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.position import position_of
 from waybill.merge.rules import Change
-from waybill.merge.state import told_held
+from waybill.merge.state import held_summary
 from waybill.merge.table import TableMerge
 from waybill.merge.tombstones import WAITS, forget_tombstones
 from waybill.order import order_key
@@ -62,10 +62,10 @@ def test_all_others_go_on_and_nothing_of_it_is_lost(lake: Lake, migration) -> No
     assert images(lake) == [{"id": "1", "n": "1"}]
     assert images(lake, "shop.u")[1] == {"id": "2", "n": "5"}
     assert balance(report) == (3, 0, 1, 0, 0, 2)
-    (told,) = report.details["tables that wait"].items()
-    assert told[0] == "shop.t"
-    assert (told[1]["since"], told[1]["changes"]) == ("b2", 2)
-    assert "set `add: take` for shop.t" in told[1]["why"]
+    (waiting,) = report.details["tables that wait"].items()
+    assert waiting[0] == "shop.t"
+    assert (waiting[1]["since"], waiting[1]["changes"]) == ("b2", 2)
+    assert "set `add: take` for shop.t" in waiting[1]["why"]
     assert any("shop.t waits since batch b2 with 2 changes" in text for text in report.warnings)
     assert report.details["shop.t"]["columns"][0].startswith("waits for a decision: WB-4007")
     # Later batches add to it, out of order, with a TRUNCATE and a key change among them.
@@ -82,7 +82,7 @@ def test_all_others_go_on_and_nothing_of_it_is_lost(lake: Lake, migration) -> No
     assert "shop.t" not in report.details, "it is told once"
     assert images(lake) == [{"id": "1", "n": "1"}]
     assert merged_status(lake)["shop.t"]["rows"] == 1
-    assert told_held(position_of(lake).state)["shop.t"]["since"] == "b2"
+    assert held_summary(position_of(lake).state)["shop.t"]["since"] == "b2"
     first = position_of(lake, "b1").changes
     assert first in Ledger(lake).needed(), "upkeep keeps what it goes on from"
     # The decision; the rest of the batch is merged beside it.
@@ -130,7 +130,7 @@ def test_a_statement_waits_with_its_table(lake: Lake, migration) -> None:
     dropped = ddl(3, "DROP TABLE shop.u", OTHER)
     report = run(lake, migration(), "b2", [ddl(2, text), added, dropped], [TABLE, OTHER])
     assert report.skipped == {"ddl": 3}
-    assert told_held(position_of(lake).state)["shop.t"]["changes"] == 0
+    assert held_summary(position_of(lake).state)["shop.t"]["changes"] == 0
     assert images(lake) == [{"id": "1", "n": "1"}], "no default before the decision"
     assert images(lake, "shop.u") == []
     spec = migration(schema_changes=[{"tables": "shop.t", "rename": "beside"}])
@@ -305,9 +305,9 @@ def test_what_ends_the_wait_of_a_table_whose_key_changed(lake: Lake, migration) 
     run(lake, spec, "b1", [row(1, 1, n="1"), row(1, 1, n="1", table=OTHER)], [TABLE, OTHER])
     changed = [row(2, 2, n="2", table=keyed), row(2, 2, n="2", table=other)]
     report = run(lake, spec, "b2", changed, [keyed, other])
-    for name, told in report.details["tables that wait"].items():
+    for name, wait in report.details["tables that wait"].items():
         assert (
-            f"declare `key: [id]` for {name} under tables and load it in full again" in told["why"]
+            f"declare `key: [id]` for {name} under tables and load it in full again" in wait["why"]
         )
     report = run(lake, spec, "b3", [row(3, 3, n="3")], [TABLE])
     assert report.details["tables that wait"].keys() == {"shop.t", "shop.u"}

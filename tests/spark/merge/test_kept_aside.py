@@ -176,12 +176,12 @@ def test_a_commit_that_is_not_answered_is_looked_at_again(
 def test_comments_of_columns_tell_where_they_come_from(lake: Lake, migration) -> None:
     spec = migration()
     step(lake, spec, "b1", [row(1, 1, n="1")])
-    told = {f.name: f.metadata.get("comment") for f in lake.read(lake.merged("shop.t")).schema}
-    assert (told["id"], told["n"]) == ("id int64 of shop.t", "n int32 of shop.t")
-    assert told["_waybill_deleted"] == "true in tombstones, which only Waybill sees"
+    comments = {f.name: f.metadata.get("comment") for f in lake.read(lake.merged("shop.t")).schema}
+    assert (comments["id"], comments["n"]) == ("id int64 of shop.t", "n int32 of shop.t")
+    assert comments["_waybill_deleted"] == "true in tombstones, which only Waybill sees"
     wider = schema("shop.t", {"id": "int64", "n": "int64", "note": "string"}, ("id",))
     altered = ddl(2, "ALTER TABLE t MODIFY n BIGINT, ADD COLUMN note TEXT", wider)
     step(lake, spec, "b2", [altered, row(3, 1, "update", n="7", note="x", table=wider)], [wider])
-    told = {f.name: f.metadata.get("comment") for f in lake.read(lake.merged("shop.t")).schema}
-    assert (told["n"], told["note"]) == ("n int64 of shop.t", "note string of shop.t")
+    comments = {f.name: f.metadata.get("comment") for f in lake.read(lake.merged("shop.t")).schema}
+    assert (comments["n"], comments["note"]) == ("n int64 of shop.t", "note string of shop.t")
     assert TABLE.id != wider.id

@@ -24,11 +24,11 @@ TABLES = {"shop.t": {"key": ["id"], "columns": COLUMNS}}
 
 def line(spark, spec, messages):
     """Runs a batch of a file of so many messages: each file is a partition of its own."""
-    lake, told = Lake.open(spark, spec), iter(range(1, 100))
+    lake, numbers = Lake.open(spark, spec), iter(range(1, 100))
 
     def batch(name: str, count: int):
         context = StageContext(spark, lake, spec, name, Options())
-        rows = [{"id": next(told), "v": "x"} for _ in range(count)]
+        rows = [{"id": next(numbers), "v": "x"} for _ in range(count)]
         events = [Event(row["id"], "insert", None, row, 0) for row in rows]
         if events:
             values = [value for event in events for value in messages(event)]
@@ -61,7 +61,7 @@ def test_ids_from_positions(spark, migration, tmp_path: Path) -> None:
     assert batch("b4", 1).made_ids == {name: {"within_partition": 1} for name in both}
     status = stage_status(Lake.open(spark, spec), "convert")
     assert status["made_ids"] == {name: {"within_partition": 1} for name in both}
-    assert json.loads(json.dumps(second.told()))["made_ids"]["oms-default"]
+    assert json.loads(json.dumps(second.to_json_safe()))["made_ids"]["oms-default"]
 
 
 def test_ids_from_the_sources_order(spark, migration, tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def test_spark_equals_the_rule(lake, migration, spark, seed):
             old, new = schema(name, TYPES, ()), schema(name, {**TYPES, "tier": "string"}, ())
             schemas += [old, new] if source.altered else [old]
             for change in parts[name][number]:
-                told = change.image or change.before or {}
-                rows.append(change_row(change, new if "tier" in told else old))
+                image = change.image or change.before or {}
+                rows.append(change_row(change, new if "tier" in image else old))
             seen[name] += parts[name][number]
         put(lake, f"b{number}", rows, schemas)
         report = merge(lake, spec, f"b{number}")
@@ -132,11 +132,11 @@ def stored(lake, name, known=()) -> Counter:
             assert all(row[column] is None for column in ["_waybill_image", *columns])
             owed[rows[json.loads(row["_waybill_key"])["row"]]] -= 1
             continue
-        told = plain(json.loads(row["_waybill_image"]))
+        owned = plain(json.loads(row["_waybill_image"]))
         values = {c: None if row[c] is None else str(row[c]) for c in columns}
         # A column that a statement adds comes into the table with the first row that has it.
-        assert plain(values) == frozenset(pair for pair in told if pair[0] in columns)
-        owed[told] += 1
+        assert plain(values) == frozenset(pair for pair in owned if pair[0] in columns)
+        owed[owned] += 1
     return owed
 
 

@@ -61,12 +61,12 @@ def test_sql_and_python_agree(spark: SparkSession) -> None:
 
 
 def test_declared_and_stated_digits_of_the_second_are_all_kept(spark: SparkSession) -> None:
-    told = (
+    declared = (
         Column("declared", parse_type("timestamp")),
         Column("stated", parse_type("timestamptz"), "TIMESTAMP(9) WITH TIME ZONE"),
         Column("silent", parse_type("timestamp")),
     )
-    schema = intern_schema("shop", None, "t", told, ("declared",))
+    schema = intern_schema("shop", None, "t", declared, ("declared",))
     columns = extend((), [schema], {"declared": parse_type("timestamp(12)")}, "shop.t", 0)
     texts = ["2024-05-06T07:08:09.123456789012", "2024-05-06T07:08:09.123456789Z"]
     fine = (

@@ -72,9 +72,9 @@ def renamed(change, prefix: int):
 
 def shown(name: str, change):
     """The table as a change shows it whose envelope tells no columns but those of its image."""
-    told = {"id"} if change.operation == "column" else {"id", *(change.image or {})}
+    names = {"id"} if change.operation == "column" else {"id", *(change.image or {})}
     kinds = {**TYPES, ADDED: "string"}
-    return schema(name, {c: kind for c, kind in kinds.items() if c in told}, ("id",))
+    return schema(name, {c: kind for c, kind in kinds.items() if c in names}, ("id",))
 
 
 def without(change, column: str):

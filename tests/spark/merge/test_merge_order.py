@@ -111,7 +111,7 @@ def test_source_time_may_be_set_later(lake: Lake, migration) -> None:
     assert images(lake) == [{"id": "1", "n": "3"}]
 
 
-def test_the_changes_of_a_row_are_told_as_they_were_merged(
+def test_the_changes_of_a_row_are_reported_as_they_were_merged(
     lake: Lake, migration, monkeypatch, tmp_path: Path, capsys
 ) -> None:
     spec = migration(order=BY_TIME)
@@ -125,8 +125,8 @@ def test_the_changes_of_a_row_are_told_as_they_were_merged(
 
     monkeypatch.setattr(tables, "look_into", opened)
     tables.changes_command(path, tables.Wanted(None, "1", 100), as_json=True)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(change["partition"], change["outcome"]) for change in told] == [
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(change["partition"], change["outcome"]) for change in documents] == [
         (1, "superseded: t/0/9/0 is newer"),
         (0, "won, it is the newest: this is the row"),
     ]

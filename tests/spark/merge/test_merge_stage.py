@@ -187,15 +187,15 @@ def test_columns_come_widen_and_stop(lake: Lake, migration) -> None:
     text = "ALTER TABLE shop.t ADD COLUMN new DECIMAL(10,2)"
     rows = [big, row(3, 1, "update", n="5"), ddl(2, text, wide)]
     report = step(lake, spec, "b2", rows, [TABLE, wide])
-    told = report.details["shop.t"]["column changes"]
-    assert [(one["change"], one["before"], one["after"]) for one in told] == [
+    changes = report.details["shop.t"]["column changes"]
+    assert [(one["change"], one["before"], one["after"]) for one in changes] == [
         ("widen", "int", "bigint"),
         ("add", "", "decimal(10,2)"),
     ]
-    assert (told[1]["statement"], told[1]["batch"]) == (text, "b2")
+    assert (changes[1]["statement"], changes[1]["batch"]) == (text, "b2")
     words = ["n from int to bigint", f"new added (decimal(10,2)), by {text}"]
     assert report.details["shop.t"]["columns"] == words
-    assert merged_status(lake)["shop.t"]["column changes"] == told
+    assert merged_status(lake)["shop.t"]["column changes"] == changes
     frame = lake.read(lake.merged("shop.t"))
     assert dict(frame.dtypes)["n"] == "bigint"
     found = {r.id: (r.n, r.new and str(r.new)) for r in frame.collect()}
@@ -255,8 +255,8 @@ def test_what_is_decided_before_it_happens(lake: Lake, migration) -> None:
     assert lake.waiting(lake.log("merges"), "merge") == []
     spec = migration(schema_changes=[{"tables": ["shop.t"], "rename": "beside"}])
     report = merge(lake, spec, "b2")
-    told = [(one["change"], one["column"]) for one in report.details["shop.t"]["column changes"]]
-    assert told == [("add", "m"), ("rename", "n"), ("drop", "n")]
+    changes = [(one["change"], one["column"]) for one in report.details["shop.t"]["column changes"]]
+    assert changes == [("add", "m"), ("rename", "n"), ("drop", "n")]
     let_pass(lake, "b2")
     assert images(lake)[1] == {"id": "2", "n": "1", "m": "2"}
 
@@ -429,11 +429,11 @@ def test_two_rows_that_swap_their_keys_in_one_transaction(lake: Lake, migration,
     assert images(lake) == [{"id": "1", "n": "2"}, {"id": "2", "n": "1"}]
 
 
-def test_a_source_that_begins_anew_is_told(lake: Lake, migration) -> None:
+def test_a_source_that_begins_anew_is_reported(lake: Lake, migration) -> None:
     """As a binlog does when another server takes over."""
 
-    def at(second: int, *told, **more):
-        return {**row(*told, **more), "source_time": datetime.fromtimestamp(second, UTC)}
+    def at(second: int, *values, **more):
+        return {**row(*values, **more), "source_time": datetime.fromtimestamp(second, UTC)}
 
     spec = migration()
     assert step(lake, spec, "b1", [at(100, 50, 1, n="1"), at(101, 60, 2, n="2")]).warnings == []

@@ -102,8 +102,8 @@ def test_what_became_of_the_changes_of_a_row(lake, migration):
     found = lake.read(lake.log("changes")).where("table = 't' AND outcome = 'ok'")
     log = [r.asDict() for r in found.orderBy("order_key").collect()]
     changes = changes_of(log)
-    told = explain('{"id":"1"}', changes.values(), merged_facts(lake, "shop.t", log))
-    assert [told[place] for place in changes] == [
+    outcomes = explain('{"id":"1"}', changes.values(), merged_facts(lake, "shop.t", log))
+    assert [outcomes[place] for place in changes] == [
         "won, it is the newest: this is the row",
         "refused: column n is int in the lake and cannot hold 'x'",
         "waits for the end of its transaction x",
@@ -113,7 +113,7 @@ def test_what_became_of_the_changes_of_a_row(lake, migration):
 
 def end(transaction: str, sequence: int, **counts: int):
     """The end of a transaction as Debezium tells it."""
-    told = {
+    ending = {
         "status": "END",
         "id": transaction,
         "event_count": sum(counts.values()),
@@ -124,7 +124,7 @@ def end(transaction: str, sequence: int, **counts: int):
     }
     return {
         **event("commit", transaction, sequence),
-        "extra": json.dumps({"debezium_message": told}),
+        "extra": json.dumps({"debezium_message": ending}),
     }
 
 

@@ -112,12 +112,12 @@ def test_what_a_held_merge_refused_is_in_quarantine_before_the_gate_passes(
     spec = migration()
     merge(lake, spec, "b1")
 
-    def told() -> list[tuple[str, int, str]]:
+    def quarantined() -> list[tuple[str, int, str]]:
         return [(row["by"], row["offset"], row["batch"]) for row in refusals(lake, {})]
 
-    assert told() == [("merge", 0, "b1")]
+    assert quarantined() == [("merge", 0, "b1")]
     let_pass(lake, "b1")
-    assert told() == [("merge", 0, "b1")]
+    assert quarantined() == [("merge", 0, "b1")]
 
 
 def test_a_declared_string_holds_what_its_type_cannot(lake: Lake, migration) -> None:

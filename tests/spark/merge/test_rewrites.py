@@ -125,8 +125,8 @@ def test_two_rewrites_in_one_batch_with_a_rename_and_a_default(lake: Lake, migra
     ]
     changes = [row(7, 2, "update", price="0.1234", n="1.50", day="2021-01-01", table=both)]
     report = step(lake, spec, "b2", [*statements, *changes], [OLD, both])
-    told = [(e["change"], e["column"]) for e in report.details["shop.t"]["column changes"]]
-    assert told == [("retype", "price"), ("retype", "n"), ("add", "day"), ("rename", "n")]
+    kinds = [(e["change"], e["column"]) for e in report.details["shop.t"]["column changes"]]
+    assert kinds == [("retype", "price"), ("retype", "n"), ("add", "day"), ("rename", "n")]
     found = shown(lake, "id", "price", "n", "day")
     assert [(a, b, c, str(d)) for a, b, c, d in found] == [
         (1, Decimal("99999999.9900"), Decimal("1.00"), "2020-02-29"),

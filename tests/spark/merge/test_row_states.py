@@ -37,11 +37,11 @@ def test_every_batch_has_the_row_that_the_whole_table_has(spark, lake, migration
         whole = jobs.read_table(spec, "shop.t", spark=spark, as_of=batch or None)
         rows = {found["id"]: found for found in whole}
         for key in ("1", "2", "4", "ä, b"):
-            told = row_history(looked, spec, "shop.t", key, 100, batch)
-            assert told.problem == ""
-            live = [one.image for one in told.rows if one.image is not None]
+            history = row_history(looked, spec, "shop.t", key, 100, batch)
+            assert history.problem == ""
+            live = [one.image for one in history.rows if one.image is not None]
             assert live == ([rows[key]] if key in rows else [])
-            counting = [change for change in told.changes if not came_later(change)]
+            counting = [change for change in history.changes if not came_later(change)]
             if batch and counting:
                 assert {change["batch"] for change in counting} <= {"b0", "b1", "b2", "b3"}
                 assert max(change["batch"] for change in counting) <= batch

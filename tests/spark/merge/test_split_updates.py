@@ -52,15 +52,15 @@ class Run:
         self, files: list[list[dict[str, Any]]], mode: str = "incremental", **spec: Any
     ) -> None:
         """Run a batch up to the gate, which lets it pass."""
-        name, told = f"b{self.taken}", self.spec(**spec)
+        name, spec_ = f"b{self.taken}", self.spec(**spec)
         self.taken += 1
         for at, messages in enumerate(files):
             text = "\n".join(map(json.dumps, messages))
             (self.folder / f"{name}-{at}.jsonl").write_text(text)
-        context = StageContext(self.lake.spark, self.lake, told, name, Options(mode=mode))
-        run_snapshot(told, context)
-        run_convert(told, context)
-        merge(self.lake, told, name, mode=mode).reconcile()
+        context = StageContext(self.lake.spark, self.lake, spec_, name, Options(mode=mode))
+        run_snapshot(spec_, context)
+        run_convert(spec_, context)
+        merge(self.lake, spec_, name, mode=mode).reconcile()
         assert refused_by_gate(self.lake, name) == []
         let_pass(self.lake, name)
 

@@ -188,9 +188,9 @@ def test_states_of_before_go_on(lake: Lake, spark, migration, monkeypatch, with_
     real = MergeState.to_json
 
     def as_before(state: MergeState) -> str:
-        told = json.loads(real(state))
-        del told["unnumbered"]
-        return json.dumps(told)
+        document = json.loads(real(state))
+        del document["unnumbered"]
+        return json.dumps(document)
 
     first = [row(7, 1, place=(0, 1), n="1"), truncate(), row(30, 2, place=(0, 60), n="1")]
     with monkeypatch.context() as patch:

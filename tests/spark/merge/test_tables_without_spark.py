@@ -39,7 +39,7 @@ def both(spark, lake, spec, **asked) -> list[dict[str, str | None]]:
     return ours
 
 
-def test_rows_are_sorted_alike_with_and_without_spark(spark, lake, migration) -> None:
+def test_rows_are_sorted_the_same_way_with_and_without_spark(spark, lake, migration) -> None:
     spec = migration()
     table = schema("shop.t", {"id": "string", "part": "string", "n": "int32"}, ("id", "part"))
     rows = [

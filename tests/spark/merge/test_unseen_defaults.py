@@ -1,4 +1,4 @@
-"""A default that only a statement has told of shows through later changes that leave it out."""
+"""A default that only a statement has named shows through later changes that leave it out."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def record(name: str, namespace: str = "value.S") -> str:
     return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
 
 
-def test_many_at_once_are_read_alike():
+def test_many_at_once_are_read_the_same_way():
     envelope = registry.get("ibmcdc-avro")
     assert envelope.decoder is not None
     assert envelope.bulk_reader is not None
@@ -61,10 +61,10 @@ def test_many_at_once_are_read_alike():
     for number in range(40):
         index = b"\x82\x00" if number % 5 == 0 else b"\x02"
         values.append(b"\x02\x02%c" % (48 + number % 10) + index + b"\x04ab")
-    told = {"avro": {"1": {"schema": json.loads(record("T"))}}}
+    schemas = {"avro": {"1": {"schema": json.loads(record("T"))}}}
     rows = {}
     for bulk in (False, True):
-        decoder = envelope.decoder(envelope.decode_settings(schemas=told), TableRules())
+        decoder = envelope.decoder(envelope.decode_settings(schemas=schemas), TableRules())
         work = ChangeBatches(decoder, "batch")
         size = len(values)
         batch = pa.record_batch(
@@ -92,13 +92,13 @@ def test_many_at_once_are_read_alike():
     ("zone", "text"),
     [(None, "2020-03-01T05:00:00.5"), ("Asia/Shanghai", "2020-02-29T21:00:00.5Z")],
 )
-def test_a_wall_clock_of_ibm_cdc_is_an_instant_of_the_zone_that_is_told(zone, text):
+def test_a_wall_clock_of_ibm_cdc_is_an_instant_of_the_zone_that_is_set(zone, text):
     envelope = registry.get("ibmcdc-avro")
     assert envelope.decoder is not None
-    told = {"avro": {"1": {"schema": json.loads(record("T"))}}}
+    schemas = {"avro": {"1": {"schema": json.loads(record("T"))}}}
     rules = TableRules({"S.T": TableRule(("id",), {"v": parse_type("timestamptz")})})
     clock = b"2020-03-01 05:00:00.5"
     value = b"\x00\x00\x00\x00\x01\x02\x02a\x02%c%s" % (2 * len(clock), clock)
-    settings = envelope.decode_settings(schemas=told, column_timezone=zone)
+    settings = envelope.decode_settings(schemas=schemas, column_timezone=zone)
     (change,) = envelope.decoder(settings, rules).decode(Message("t", 0, 0, 0, None, value))
     assert change.after.f1.replace(" ", "T") == text

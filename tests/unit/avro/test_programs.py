@@ -88,8 +88,8 @@ SIZED = ("bytes", "string")
 
 
 def schema_of(kind: str, number: int) -> Any:
-    told = LEAVES[kind]
-    return {**told, "name": f"{told['name']}{number}"} if isinstance(told, dict) else told
+    leaf = LEAVES[kind]
+    return {**leaf, "name": f"{leaf['name']}{number}"} if isinstance(leaf, dict) else leaf
 
 
 class Made:
@@ -136,14 +136,14 @@ def made(draw: Any, copies: int = 1) -> list[Made]:  # noqa: C901
                 absent = draw(st.booleans())
                 one.data += varint(null if absent else 1 - null)
                 leaf(kind, path, OPTIONAL, absent, one)
-            told = schema_of(kind, next(numbers))
-            return ["null", told] if null == 0 else [told, "null"]
+            schema = schema_of(kind, next(numbers))
+            return ["null", schema] if null == 0 else [schema, "null"]
         if what < 8:
             name = f"R{next(numbers)}"
             fields = []
             for i in range(draw(st.integers(0, 4))):
-                told = node(depth + 1, (*path, f"f{i}"), those)
-                fields.append({"name": f"f{i}", "type": told})
+                schema = node(depth + 1, (*path, f"f{i}"), those)
+                fields.append({"name": f"f{i}", "type": schema})
             return {"type": "record", "name": name, "fields": fields}
         size = draw(st.integers(1, 3))
         null = draw(st.integers(0, size))
@@ -154,15 +154,17 @@ def made(draw: Any, copies: int = 1) -> list[Made]:  # noqa: C901
                 one.branches.append(chosen[id(one)])
             else:
                 one.values.append((path, VOID, b""))
-        told = []
+        schema = []
         for i in range(size + 1):
             if i == null:
-                told.append("null")
+                schema.append("null")
                 continue
             name = f"U{next(numbers)}"
             inner = node(depth + 1, (*path, "u"), [o for o in those if chosen[id(o)] == i])
-            told.append({"type": "record", "name": name, "fields": [{"name": "u", "type": inner}]})
-        return told
+            schema.append(
+                {"type": "record", "name": name, "fields": [{"name": "u", "type": inner}]}
+            )
+        return schema
 
     fields = [{"name": f"c{i}", "type": node(0, (f"c{i}",), found)} for i in range(4)]
     for one in found:
@@ -186,8 +188,8 @@ def test_values_stand_where_the_schema_has_them(found):
     texts = scanned(node, one.data)
     assert texts.counts[0] == len(one.values)
     place = Place(texts, 0)
-    told = [place.text(slot) for slot in range(len(place.kinds))]
-    assert list(zip(place.kinds, told, strict=True)) == [value[1:] for value in one.values]
+    shown = [place.text(slot) for slot in range(len(place.kinds))]
+    assert list(zip(place.kinds, shown, strict=True)) == [value[1:] for value in one.values]
     assert texts.scanner.paths(place.value) == [path for path, _, _ in one.values]
     # Between the values nothing is left but the framing and the branches of larger unions.
     text, at = b"", 0
@@ -256,8 +258,8 @@ def test_messages_of_a_form_take_the_same_branches(found):
     ],
 )
 def test_no_program_for_what_repeats(type_):
-    told = {"type": "record", "name": "R", "fields": [{"name": "f", "type": type_}]}
-    node = parse(json.dumps(told))
+    record = {"type": "record", "name": "R", "fields": [{"name": "f", "type": type_}]}
+    node = parse(json.dumps(record))
     with pytest.raises(ValueError, match="steps"):
         Program(node)
     texts = scanned(node, b"\0\0")
@@ -317,16 +319,16 @@ def test_edges_of_utf8(data):
 @given(st.lists(st.none() | st.text(max_size=12), max_size=5))
 def test_texts_as_json_has_them_and_back(values):
     arena, texts = texts_of(values)
-    told = escaped(arena, texts)
+    quoted = escaped(arena, texts)
     expected = [None if v is None else json.dumps(v, ensure_ascii=False)[1:-1] for v in values]
     rare = [
         v is not None and "\\u00" in text
         for v, text in zip(values, map(str, expected), strict=True)
     ]
-    found = back(arena, told)
+    found = back(arena, quoted)
     for text, wanted, is_rare in zip(found, expected, rare, strict=True):
         assert text == ("BAD" if is_rare else wanted)
-    starts, lengths = told.starts.copy(), told.lengths.copy()
+    starts, lengths = quoted.starts.copy(), quoted.lengths.copy()
     at = arena.room(sum(len(v or "") * 8 for v in values))
     arena.size = kernels.unescaped(arena.data, starts, lengths, at)
     assert back(arena, Texts(starts, lengths)) == [
@@ -371,12 +373,12 @@ def test_leaves_are_read_and_written(kind, data):
     contents = data.draw(st.lists(st.none() | CONTENTS[kind], max_size=5))
     if kind == "fixed":
         contents.append(b"abc")
-    told = {
+    schema = {
         "type": "record",
         "name": "R",
         "fields": [{"name": "f", "type": ["null", schema_of(kind, 0)]}],
     }
-    node = parse(json.dumps(told))
+    node = parse(json.dumps(schema))
     leaf, union = READERS[kind], node.fields[0].node
     exact = row_reader(node, [leaf], "v0", {})
     written = [
@@ -422,8 +424,8 @@ def test_leaves_are_read_and_written(kind, data):
 
 @pytest.mark.parametrize("kind", sorted(LEAVES))
 def test_what_is_no_value_is_not_written(kind):
-    told = schema_of(kind, 0)
-    node = parse(json.dumps(told))
+    schema = schema_of(kind, 0)
+    node = parse(json.dumps(schema))
     value_encoder = value_encoder_of(node)
     assert value_encoder is not None
     null = Texts(np.zeros(1, np.int64), np.full(1, -1, np.int64))

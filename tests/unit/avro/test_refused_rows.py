@@ -16,8 +16,8 @@ from waybill.spec.migration import Table, table_rules
 
 
 def record(name, **fields):
-    told = [{"name": field, "type": type_} for field, type_ in fields.items()]
-    return {"type": "record", "name": name, "fields": told}
+    declared = [{"name": field, "type": type_} for field, type_ in fields.items()]
+    return {"type": "record", "name": name, "fields": declared}
 
 
 TEXT, NUMBER = ["string", "null"], ["int", "null"]
@@ -51,8 +51,8 @@ def framed(number, value):
 
 
 def audit(entry, row, old=(None, None), time="2021-10-25 12:31:35.145000"):
-    told = dict(zip(COLUMNS, (*row, *old), strict=True))
-    return framed(1, {"A_ENTTYP": entry, "A_TIMSTAMP": time, **told})
+    columns = dict(zip(COLUMNS, (*row, *old), strict=True))
+    return framed(1, {"A_ENTTYP": entry, "A_TIMSTAMP": time, **columns})
 
 
 def usual(entry, number):
@@ -94,8 +94,8 @@ def held(tmp_path):
 
     def hold(name, pairs, target):
         messages = [Message("topic", 0, n, 1, *pair) for n, pair in enumerate(pairs)]
-        told = registry.get(name).decode_settings(schemas=str(tmp_path))
-        return agree(Side(name), target, messages, table_rules({}), told, str(tmp_path))
+        settings = registry.get(name).decode_settings(schemas=str(tmp_path))
+        return agree(Side(name), target, messages, table_rules({}), settings, str(tmp_path))
 
     return hold
 
@@ -111,7 +111,7 @@ def test_audit_records(held, entry, target):
     assert entry in ("BOTH", "UP") or done >= 60
 
 
-def test_deletes_of_two_rows_after_one_of_a_row_told_twice(held):
+def test_deletes_of_two_rows_after_one_of_a_row_stated_twice(held):
     """The row stays the same, and the row before is another one in some."""
     row, key = (1, "x"), framed(2, {"ID": 1})
     olds = [(1, "y") if number % 15 == 7 else row for number in range(60)]
@@ -138,14 +138,14 @@ def test_events_whose_keys_are_single_values(held, tmp_path, schema, value):
     pairs = []
     for number in range(150):
         row = {"id": number, "n": "x"}
-        told = {"before": None, "after": row, "source": {**SOURCE, "pos": number}, "op": "c"}
+        event = {"before": None, "after": row, "source": {**SOURCE, "pos": number}, "op": "c"}
         key = framed(schema, value)
         if number % 15 == 7:
             key = {7: key + b"x", 22: key[:-1], 37: framed(4, {"id": number})}.get(number, key)
-        pairs.append((key, framed(3, told)))
+        pairs.append((key, framed(3, event)))
     held("debezium-avro", pairs, JSON)
-    told = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
-    decoder = registry.get("debezium-avro").decoder(told, table_rules({}))
+    settings = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
+    decoder = registry.get("debezium-avro").decoder(settings, table_rules({}))
     (change,) = decoder.decode(Message("topic", 0, 0, 1, *pairs[0]))
     assert (change.operation, change.schema.key, change.after.f0) == ("insert", None, "0")
     for number in (7, 22):
@@ -171,7 +171,7 @@ def test_rows_under_the_key_of_another_row(held, entry, target):
 
 
 @pytest.fixture
-def told(tmp_path):
+def outcome_of(tmp_path):
     """The operation of a message of IBM CDC, or the kind and sentence of its refusal."""
     for number, schema in SCHEMAS.items():
         (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
@@ -189,30 +189,30 @@ def told(tmp_path):
     return tell
 
 
-def test_a_row_under_the_key_of_another_row_is_refused(told):
+def test_a_row_under_the_key_of_another_row_is_refused(outcome_of):
     key, row = framed(2, {"ID": 2}), framed(7, {"ID": 1, "N": "x"})
-    kind, sentence = told(key, row)
+    kind, sentence = outcome_of(key, row)
     assert kind == "key"
     assert "the message key has '2' in 'ID' and the row '1'" in sentence
-    assert told(key, row, ["ID"]) == "upsert"
-    assert told(framed(2, {"ID": 1}), row) == "upsert"
+    assert outcome_of(key, row, ["ID"]) == "upsert"
+    assert outcome_of(framed(2, {"ID": 1}), row) == "upsert"
 
 
-def test_a_delete_that_tells_no_row_is_none_of_its_message_key(told):
+def test_a_delete_that_tells_no_row_is_none_of_its_message_key(outcome_of):
     """It was taken for the delete of a row whose key is null."""
-    kind, sentence = told(framed(2, {"ID": 1}), audit("DL", (None, None)))
+    kind, sentence = outcome_of(framed(2, {"ID": 1}), audit("DL", (None, None)))
     assert kind == "key"
     assert "has '1' in 'ID' and the row null" in sentence
 
 
-def test_an_update_that_tells_both_rows_stands_under_the_key_of_either(told):
+def test_an_update_that_tells_both_rows_stands_under_the_key_of_either(outcome_of):
     update = audit("UP", (2, "x"), (1, "x"))
-    assert told(framed(2, {"ID": 1}), update) == "update"
-    assert told(framed(2, {"ID": 2}), update) == "update"
-    assert told(framed(2, {"ID": 3}), update)[0] == "key"
+    assert outcome_of(framed(2, {"ID": 1}), update) == "update"
+    assert outcome_of(framed(2, {"ID": 2}), update) == "update"
+    assert outcome_of(framed(2, {"ID": 3}), update)[0] == "key"
 
 
-def test_texts_of_keys_of_another_type_are_not_compared(told):
+def test_texts_of_keys_of_another_type_are_not_compared(outcome_of):
     """A key may be noted without the types of the source."""
     row = framed(8, {"AT": "2021-10-25 12:31:35.145000"})
-    assert told(framed(9, {"AT": "2021-10-25 12:31:35.145000"}), row) == "upsert"
+    assert outcome_of(framed(9, {"AT": "2021-10-25 12:31:35.145000"}), row) == "upsert"

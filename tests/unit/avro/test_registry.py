@@ -47,7 +47,7 @@ def test_a_failure_that_stays_may_be_tried_again(server, status):
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "told"),
+    ("status", "answer", "sentence"),
     [
         (200, HTML, "answers with something else than a registry does"),
         (200, [], "answers with something else than a registry does"),
@@ -63,11 +63,11 @@ def test_a_failure_that_stays_may_be_tried_again(server, status):
         (405, {"message": ["not", "text"]}, "answers 405"),
     ],
 )
-def test_an_address_of_something_else_is_wrong_for_good(server, status, answer, told):
+def test_an_address_of_something_else_is_wrong_for_good(server, status, answer, sentence):
     """A message is not to blame: none is refused."""
     server.first = [(status, answer)] * 2
     decoder = reader("ibmcdc-avro", registry=server.url)
-    with pytest.raises(ConfigurationError, match=f"{told}.*: name the URL of its API") as error:
+    with pytest.raises(ConfigurationError, match=f"{sentence}.*: name the URL of its API") as error:
         decode_message(decoder, Message("t", 0, 0, None, None, b"\0\0\0\0\x01\0"))
     assert "\n" not in str(error.value)
     assert "<html>" not in str(error.value)

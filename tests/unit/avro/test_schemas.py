@@ -134,7 +134,7 @@ def listed(schema, number=5, **more):
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "sentence"),
     [
         ({"a.json": listed(SCHEMA), "b.json": listed(SWAPPED)}, "schema id 5"),
         ({"5.avsc": json.dumps(SCHEMA), "b.json": listed(json.dumps(SWAPPED))}, "schema id 5"),
@@ -145,7 +145,7 @@ def listed(schema, number=5, **more):
         ),
     ],
 )
-def test_one_id_with_two_schemas_says_so_and_decodes_nothing(tmp_path, files, told):
+def test_one_id_with_two_schemas_says_so_and_decodes_nothing(tmp_path, files, sentence):
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     places = [str(tmp_path / name) for name in sorted(files)]
@@ -154,7 +154,7 @@ def test_one_id_with_two_schemas_says_so_and_decodes_nothing(tmp_path, files, to
         decoder.decode(Message("t", 0, 0, None, None, framed(5, SCHEMA, {"A": "x"})))
     first, second = places
     assert error.value.sentence.startswith(
-        f"{told} is one schema in {first} and another one in {second}"
+        f"{sentence} is one schema in {first} and another one in {second}"
     )
 
 
@@ -212,8 +212,8 @@ def test_a_guid_in_a_header_and_a_schema_with_references():
         token = b"\1" + registry.guid(number).bytes
         decoder = reader("ibmcdc-avro", registry=registry.url)
         headers = [("__value_schema_id", token)]
-        for value, told in ((b"\x04", headers), (token + b"\x04", None)):
-            found = rows_of(decoder, [Message("t", 0, 0, None, None, value, told)])
+        for value, with_headers in ((b"\x04", headers), (token + b"\x04", None)):
+            found = rows_of(decoder, [Message("t", 0, 0, None, None, value, with_headers)])
             assert found == [{"A": '{"S":2}'}]
 
 
@@ -232,8 +232,8 @@ def test_credentials_come_from_the_environment_and_are_never_printed(monkeypatch
     for url in ("http://me:secret@host:8081", "http://ok:8081,http://me:secret@host"):
         with pytest.raises(ValueError, match="holds credentials") as refused:
             envelopes.get("ibmcdc-avro").decode_settings(registry=url)
-        told = [error["msg"] for error in refused.value.errors(include_input=False)]
-        assert "secret" not in str(told)
+        messages = [error["msg"] for error in refused.value.errors(include_input=False)]
+        assert "secret" not in str(messages)
     with schema_registry("me:secret") as registry:
         registry.add("t", SCHEMA)
         value = framed(1, SCHEMA, {"A": "x"})
@@ -261,14 +261,14 @@ def test_a_url_whose_port_is_none(port):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "sentence"),
     [
         ({"audit_columns": ["A_CODE"]}, "audit_columns lacks A_ENTTYP, which holds the operation"),
         ({"audit_columns": ["X_ENTTYP", "A_CODE"], "audit_prefix": "X_"}, "names 'A_CODE', which"),
     ],
 )
-def test_audit_columns_that_cannot_be(given, told):
-    with pytest.raises(ValueError, match=told):
+def test_audit_columns_that_cannot_be(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
         envelopes.get("ibmcdc-avro").decode_settings(**given)
 
 

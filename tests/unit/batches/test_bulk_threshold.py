@@ -1,4 +1,4 @@
-"""Bulk begins where loading it pays, and pauses where few messages are alike."""
+"""Bulk begins where loading it pays, and pauses where few messages have the same shape."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _LINE = '{"database":"d","table":"t","type":"insert","ts":1,"xid":%d,"data":{"id
 
 def test_pauses_change_nothing_that_is_written(tmp_path: Path, monkeypatch) -> None:
     values = ['{"a":[1,2]}' if 200 < n < 600 else f'"{n}"' for n in range(2000)]
-    told = [_LINE % (n, n % 7, value) for n, value in enumerate(values)]
+    lines = [_LINE % (n, n % 7, value) for n, value in enumerate(values)]
     source = tmp_path / "in.jsonl"
-    source.write_text("\n".join(told) + "\n")
+    source.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(run, "line_blocks", partial(line_blocks, size=3000))
     used: list[bool] = []
     in_bulk = LineBlocks._in_bulk

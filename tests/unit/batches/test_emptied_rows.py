@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from waybill.batches.emptied_rows import void_told
+from waybill.batches.emptied_rows import skip_void
 from waybill.lake_columns import CHANGES
 from waybill.mapping.shards import VOID, Floor
 from waybill.order import order_key
@@ -35,15 +35,15 @@ def test_those_below_the_floor_of_their_table_are_skipped():
     ]
     batch = pa.RecordBatch.from_pylist(rows, CHANGES)
     floors = {"a.b": Floor(order_key((5,), 1, 0, 9, 0))}
-    (made,) = void_told(iter([batch]), floors, ("of", "other"), False)
+    (made,) = skip_void(iter([batch]), floors, ("of", "other"), False)
     assert made.schema == CHANGES
-    told = [(r["outcome"], r["reason_kind"]) for r in made.to_pylist()]
+    outcomes = [(r["outcome"], r["reason_kind"]) for r in made.to_pylist()]
     void, same = ("skipped", VOID), ("ok", None)
-    assert told == [void, same, same, ("waiting", None), void, same]
+    assert outcomes == [void, same, same, ("waiting", None), void, same]
 
 
 def test_a_batch_without_any_stays_as_it_is():
     batch = pa.RecordBatch.from_pylist([row(6, "a.b")], CHANGES)
     floors = {"a.b": Floor(order_key((5,), 1, 0, 9, 0))}
-    (made,) = void_told(iter([batch]), floors, ("of",), False)
+    (made,) = skip_void(iter([batch]), floors, ("of",), False)
     assert made is batch

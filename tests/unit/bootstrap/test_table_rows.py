@@ -178,7 +178,7 @@ def test_the_connector_of_ids(extra, found):
         ("date timestamp string", "string"),
     ],
 )
-def test_a_type_holds_the_texts_of_all_that_were_told(types, joined):
+def test_a_type_holds_the_texts_of_all_that_were_stated(types, joined):
     assert str(joined_type(parse_type(type_) for type_ in types.split())) == joined
 
 

@@ -24,8 +24,8 @@ def test_nulls(values, first, size):
 
 @given(st.lists(wide, max_size=40), st.integers(0, 20), st.sampled_from([pa.int64(), pa.int32()]))
 def test_integers(values, first, kind):
-    told = [value % 2**31 for value in values] if kind == pa.int32() else values
-    column = pa.array(told, kind).slice(first)
+    numbers = [value % 2**31 for value in values] if kind == pa.int32() else values
+    column = pa.array(numbers, kind).slice(first)
     assert integers_of(column).tolist() == column.to_pylist()
 
 

@@ -14,9 +14,9 @@ pieces = st.binary(max_size=LONGER_THAN_COPIED_BY_WORDS)
 values = st.lists(st.none() | pieces, min_size=3, max_size=3)
 
 
-def texts_in(arena: Arena, told: list[bytes | None]) -> Texts:
-    starts = [arena.add(one or b"") for one in told]
-    lengths = [-1 if one is None else len(one) for one in told]
+def texts_in(arena: Arena, texts: list[bytes | None]) -> Texts:
+    starts = [arena.add(one or b"") for one in texts]
+    lengths = [-1 if one is None else len(one) for one in texts]
     return Texts(np.array(starts, np.int64), np.array(lengths, np.int64))
 
 

@@ -24,12 +24,12 @@ def scanned(texts: list[bytes], scanner: Scanner = JSON) -> Scanned:
 
 def message(dice: random.Random, columns: list[str], changed: list[str], op: str) -> bytes:
     row: dict[str, Any] = {name: dice.choice(VALUES) for name in columns}
-    told: dict[str, Any] = {"op": op, "row": row, "types": dict.fromkeys(columns, "text")}
+    document: dict[str, Any] = {"op": op, "row": row, "types": dict.fromkeys(columns, "text")}
     if changed:
-        told["old"] = [{name: dice.choice(VALUES) for name in changed}]
-    told["n"] = dice.randrange(10**6)
-    told["table"] = dice.choice(["t", "t", "t", "u"])
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+        document["old"] = [{name: dice.choice(VALUES) for name in changed}]
+    document["n"] = dice.randrange(10**6)
+    document["table"] = dice.choice(["t", "t", "t", "u"])
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def damaged(dice: random.Random, text: bytes) -> bytes:

@@ -44,11 +44,11 @@ class Topic:
     """Blocks of a few messages of each table, converted in bulk and message by message.
 
     Args:
-        alike: whether the tables have the same columns.
+        uniform: whether the tables have the same columns.
     """
 
-    def __init__(self, alike: bool) -> None:
-        self.alike = alike
+    def __init__(self, uniform: bool) -> None:
+        self.uniform = uniform
         reads, writes = registry.get("canal"), registry.get("ogg")
         settings = reads.decode_settings(), writes.encode_settings()
         self.refused: list[Any] = []
@@ -66,7 +66,7 @@ class Topic:
         """Convert one more block; returns how many of its messages were converted at once."""
         size = TABLES * EACH
         lines = [
-            canal(i % TABLES, self.first + i, "note" if self.alike else f"note{i % TABLES}")
+            canal(i % TABLES, self.first + i, "note" if self.uniform else f"note{i % TABLES}")
             for i in range(size)
         ]
         block, _ = lines_block(b"\n".join(lines), "t", self.first, BLANKS)
@@ -105,13 +105,13 @@ def test_tables_of_the_same_columns_have_one_form(
         return plan(*arguments)
 
     monkeypatch.setattr(templates.Templates, "_learn", counted)
-    topic = Topic(alike=True)
+    topic = Topic(uniform=True)
     assert [topic.block() for _ in range(3)] == [TABLES * EACH] * 3
     assert (len(learnt), len(planned)) == (1, 1)
 
 
 def test_no_more_is_learnt_than_messages_pay_for(learnt: list[Any]) -> None:
-    topic = Topic(alike=False)
+    topic = Topic(uniform=False)
     for block in range(1, 4):
         topic.block()
         assert len(learnt) <= block * TABLES * EACH // forms.PRICE
@@ -119,7 +119,7 @@ def test_no_more_is_learnt_than_messages_pay_for(learnt: list[Any]) -> None:
 
 
 def test_all_forms_are_known_in_the_end() -> None:
-    topic = Topic(alike=False)
+    topic = Topic(uniform=False)
     found = [topic.block() for _ in range(30)]
     assert found[0] < TABLES * EACH
     assert found[-1] == TABLES * EACH

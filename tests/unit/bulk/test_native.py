@@ -41,8 +41,8 @@ def _compiles(folder: Path, factor: int = 2, cache: Path | None = None) -> bool:
     module.write_text(_TOTAL.format(factor=factor))
     env = {**os.environ, "NUMBA_CACHE_DIR": str(cache or folder / "kept")}
     words = [sys.executable, str(module)]
-    told = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
-    return told.stdout.strip() == "True"
+    done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
+    return done.stdout.strip() == "True"
 
 
 def test_kept_code_needs_no_compiler_and_is_never_the_wrong_one(tmp_path: Path) -> None:

@@ -33,14 +33,14 @@ pairs = st.tuples(st.text("ab", max_size=3), st.text("ab", max_size=3))
 @given(st.dictionaries(pairs, st.integers(OTHER, 500)), names)
 def test_names_are_found_whole(known, found):
     tables = NamedTables(STRUCTURE)
-    told = {(one.encode(), two.encode()): number for (one, two), number in known.items()}
-    tables.add({key: number for key, number in told.items() if number != UNKNOWN})
+    numbers = {(one.encode(), two.encode()): number for (one, two), number in known.items()}
+    tables.add({key: number for key, number in numbers.items() if number != UNKNOWN})
     texts, rows = scanned(found)
-    expected = [told.get((one.encode(), two.encode()), UNKNOWN) for one, two in found]
+    expected = [numbers.get((one.encode(), two.encode()), UNKNOWN) for one, two in found]
     assert tables.find(texts, rows, SLOTS).tolist() == expected
 
 
-def test_what_is_forgotten_is_unknown_and_what_is_told_once_stays():
+def test_what_is_forgotten_is_unknown_and_what_has_a_number_keeps_it():
     tables = NamedTables(STRUCTURE)
     texts, rows = scanned([("a", "b"), ("ab", ""), ("b", "a")])
     tables.add({(b"a", b"b"): 1, (b"ab", b""): 2})

@@ -31,7 +31,7 @@ def put(folder: Path, messages: list[Message]) -> Path:
 
 
 def golden_options(folder: Path, path: Path) -> dict[str, Any]:
-    """A golden case as a source, and the options that tell what its envelope is told there."""
+    """A golden case as a source, and the options with the settings of its envelope there."""
     case = case_of(path)
     options: dict[str, Any] = {"source": str(put(folder, messages_of(path))), "settings": []}
     for name, value in case.settings.items():

@@ -15,8 +15,8 @@ JOIN = {
 }
 
 
-def test_joined_tables_are_told_one_by_one():
-    told = []
+def test_joined_tables_are_reported_one_by_one():
+    findings = []
     changes = []
     for schema in (table(), table("shop_2", "orders_7")):
         changes.append(Change("insert", schema, MESSAGE, after=schema.Image("1", "x")))
@@ -25,10 +25,10 @@ def test_joined_tables_are_told_one_by_one():
     found = mapped("migration", Selection(), [given], rules(), changes)
     try:
         while True:
-            told.append(next(found))
+            findings.append(next(found))
     except StopIteration as end:
         made = end.value
-    (good,) = [one for one in told if one.verdict == OK]
+    (good,) = [one for one in findings if one.verdict == OK]
     expected = "shop_1.orders_1 becomes shop.orders; shop_2.orders_7 becomes shop.orders"
     assert good.text == expected
     assert [change.outcome for change in made] == ["ok", "ok", "skipped"]

@@ -28,7 +28,7 @@ def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
     return found
 
 
-def told(tmp_path: Path, tables: dict, source: list[bytes] | None = None, code: int = 0, **more):
+def proofs(tmp_path: Path, tables: dict, source: list[bytes] | None = None, code: int = 0, **more):
     file = migration(tmp_path, source or history(6), tables=tables, **more)
     return findings(file, code)
 
@@ -42,18 +42,18 @@ def told(tmp_path: Path, tables: dict, source: list[bytes] | None = None, code: 
     ],
 )
 def test_a_table_that_no_message_has(tmp_path, name, said):
-    (found,) = told(tmp_path, {name: {"key": ["id"]}}, code=2)[f"tables.{name}"]
+    (found,) = proofs(tmp_path, {name: {"key": ["id"]}}, code=2)[f"tables.{name}"]
     assert found.startswith(said)
 
 
-def test_a_table_that_may_come_later_is_told_as_not_proven(tmp_path):
-    found = told(tmp_path, {"shop.later": {"key": ["id"]}}, history(1100))
+def test_a_table_that_may_come_later_is_reported_as_not_proven(tmp_path):
+    found = proofs(tmp_path, {"shop.later": {"key": ["id"]}}, history(1100))
     (text,) = found["tables.shop.later"]
     assert text.startswith("note no message of the sample has it, so its key and its types are")
 
 
 def test_a_key_column_that_does_not_exist(tmp_path):
-    found = told(tmp_path, {ORDERS: {"key": ["idd"]}}, code=2)["tables.shop.orders"]
+    found = proofs(tmp_path, {ORDERS: {"key": ["idd"]}}, code=2)["tables.shop.orders"]
     assert "wrong key: shop.orders has no column idd: name columns that its rows have" in found[0]
 
 
@@ -61,7 +61,7 @@ def test_a_pattern_is_held_against_every_table_that_it_fits(tmp_path):
     types = {"mysqlType": {"no": "bigint"}, "sqlType": {"no": -5}}
     other = canal(2, table="other", data=[{"no": "1"}], pkNames=["no"], old=None, **types)
     source = [canal(1), other]
-    found = told(tmp_path, {"shop.*": {"key": ["id"]}}, source, 2)["tables.shop.*"]
+    found = proofs(tmp_path, {"shop.*": {"key": ["id"]}}, source, 2)["tables.shop.*"]
     assert [text for text in found if text.startswith("wrong")] == [
         "wrong key: shop.other has no column id: name columns that its rows have; did you mean "
         "'id'?"
@@ -79,7 +79,7 @@ def test_a_type_that_does_not_hold_the_values(tmp_path):
         ).encode()
     ]
     columns = {"a": "bigint", "b": "tinyint", "n": "int", "zz": "date"}
-    found = told(tmp_path, {ORDERS: {"key": ["id"], "columns": columns}}, source, 2)
+    found = proofs(tmp_path, {ORDERS: {"key": ["id"], "columns": columns}}, source, 2)
     texts = found.get("tables.shop.orders", []) + found["sample"]
     # An envelope that holds values against types itself refuses the message.
     assert any("'x'" in text or "column 'a'" in text for text in texts if text[:2] != "ok")
@@ -161,10 +161,10 @@ def test_an_expectation_that_cannot_be_checked(tmp_path, profile, expectation, s
     assert not caplog.records  # what is wrong is a finding, and no traceback in between
 
 
-def test_what_only_the_conversion_refuses_is_told_of_the_sample(tmp_path):
+def test_what_only_the_conversion_refuses_is_reported_of_the_sample(tmp_path):
     """A decoder takes it: the time is looked at when the row is."""
     clock = canal(1, data=[{"id": "1", "v": "2024-05-06 07:08:09"}], old=None)
-    found = told(tmp_path, {ORDERS: {"columns": {"v": "time"}}}, [*history(3), clock], code=2)
+    found = proofs(tmp_path, {ORDERS: {"columns": {"v": "time"}}}, [*history(3), clock], code=2)
     (text,) = found["sample"]
     assert "1 is refused (offset 3: column 'v' is time, and" in text
     assert any("time does not hold the values" in text for text in found["tables.shop.orders"])

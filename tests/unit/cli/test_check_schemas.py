@@ -46,7 +46,7 @@ def test_no_schema_is_registered(spec):
         assert any("/compatibility/subjects/" in asked for asked in server.asked)
 
 
-def test_a_schema_that_would_not_be_taken_is_told(spec):
+def test_a_schema_that_would_not_be_taken_is_reported(spec):
     with schema_registry() as server:
         server.incompatible = True
         (found,) = [text for verdict, text in said(spec(registry=server.url)) if verdict == WRONG]

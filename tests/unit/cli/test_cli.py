@@ -74,8 +74,8 @@ def test_every_command_shows_an_example(command):
 
     from waybill.cli.app import app
 
-    told = CliRunner().invoke(app, [*command, "--help"]).output
-    assert f"Example:  waybill {' '.join(command)}" in told or "| waybill" in told
+    output = CliRunner().invoke(app, [*command, "--help"]).output
+    assert f"Example:  waybill {' '.join(command)}" in output or "| waybill" in output
 
 
 def test_help_breaks_where_the_terminal_ends():
@@ -84,8 +84,8 @@ def test_help_breaks_where_the_terminal_ends():
 
     from waybill.cli.app import app
 
-    told = CliRunner().invoke(app, ["convert", "--help"], env={"COLUMNS": "80"}).output
-    assert "Parquet has Kafka's  \n columns. Works in bounded memory whatever the size." in told
+    output = CliRunner().invoke(app, ["convert", "--help"], env={"COLUMNS": "80"}).output
+    assert "Parquet has Kafka's  \n columns. Works in bounded memory whatever the size." in output
     commands = [get_command(app)]
     for command in commands:
         commands += getattr(command, "commands", {}).values()
@@ -287,11 +287,11 @@ def test_a_few_messages_load_no_heavy_library(command, messages):
 def test_what_is_wrong_is_one_sentence_and_ends_with_2(words, sentence):
     done = waybill(*words, given=b"")
     assert done.returncode == 2
-    told = done.stderr.decode()
-    assert sentence in told
-    assert told.startswith("waybill: ")
-    assert told.count("\n") == 1
-    assert "Traceback" not in told
+    output = done.stderr.decode()
+    assert sentence in output
+    assert output.startswith("waybill: ")
+    assert output.count("\n") == 1
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("words", [("convert", "a", "b"), ("nonsense",), ("run",), ("run", "--x")])
@@ -301,7 +301,7 @@ def test_wrong_use_ends_with_2(words):
     assert b"Traceback" not in done.stderr
 
 
-def test_a_setting_that_is_a_number_is_told_as_text(messages, tmp_path):
+def test_a_setting_that_is_a_number_is_reported_as_text(messages, tmp_path):
     done = waybill(
         *("convert", "--from", "canal", "--to", "databus-binary", messages),
         *(tmp_path / "events.parquet", "--set", "to.version=2"),
@@ -326,7 +326,7 @@ def test_a_traceback_comes_only_when_it_is_asked_for():
     assert b"Traceback" in done.stderr
 
 
-def test_all_problems_of_a_migration_are_told(tmp_path):
+def test_all_problems_of_a_migration_are_reported(tmp_path):
     file = tmp_path / "m.yaml"
     file.write_text("name: X\nsource: {files: {path: in}, envelope: canal}\npublsh: []\n")
     done = waybill("check", file)
@@ -344,8 +344,8 @@ def test_all_problems_of_a_migration_are_told(tmp_path):
 def test_check_says_why_a_change_cannot_be_written(tmp_path):
     source = tmp_path / "in.jsonl"
     row = {"id": 1, "d": "2023-02-30"}
-    told = {"database": "shop", "table": "t", "type": "insert", "ts": 1, "data": row}
-    source.write_text(json.dumps({**told, "primary_key_columns": ["id"]}) + "\n")
+    document = {"database": "shop", "table": "t", "type": "insert", "ts": 1, "data": row}
+    source.write_text(json.dumps({**document, "primary_key_columns": ["id"]}) + "\n")
     file = tmp_path / "shop.json"
     source = {"files": {"path": str(source)}, "envelope": "maxwell"}
     tables = {"shop.t": {"columns": {"d": "date"}}}

@@ -25,9 +25,13 @@ def test_convert_writes_the_file_the_report_and_the_quarantine(messages, tmp_pat
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == b""
-    told = json.loads(report.read_text())
-    assert (told["messages_in"], told["messages_out"], told["refused"]) == (7, 6, {"json": 1})
-    assert told["declared_losses"]
+    document = json.loads(report.read_text())
+    assert (document["messages_in"], document["messages_out"], document["refused"]) == (
+        7,
+        6,
+        {"json": 1},
+    )
+    assert document["declared_losses"]
     assert len(read_lines(out)) == 6
     assert json.loads(aside.read_bytes())["value"] == "{"
     assert b"refused 1 (json 1)" in done.stderr
@@ -92,9 +96,9 @@ def test_where_all_messages_have_too_many_columns_the_setting_is_named_and_no_en
     words = ("convert", "--from", "canal", "--to", "canal", file, tmp_path / "out.jsonl")
     done = waybill(*words, "--max-columns", "1")
     assert done.returncode == 4
-    told = " ".join(done.stderr.decode().split())
-    assert "--max-columns N takes messages of so many columns" in told
-    assert "waybill detect" not in told
+    output = " ".join(done.stderr.decode().split())
+    assert "--max-columns N takes messages of so many columns" in output
+    assert "waybill detect" not in output
 
 
 def test_convert_through_pipes_says_nothing_that_is_no_message():

@@ -70,10 +70,10 @@ def test_a_file_becomes_what_the_stages_make_of_it(example, tmp_path):
     messages = [Message(topic, 0, n, None, None, value) for n, value in enumerate(lines)]
     values, skipped = by_stages(example, messages)
     assert out.read_bytes().splitlines() == values
-    told = json.loads(report.read_text())
+    document = json.loads(report.read_text())
     assert values
     assert {"not selected", "where is not met"} <= skipped.keys()
-    assert {k: told["skipped"][k] for k in skipped} == skipped
+    assert {k: document["skipped"][k] for k in skipped} == skipped
     assert b"shop.orders" not in out.read_bytes()
 
 
@@ -111,9 +111,9 @@ def test_a_refused_message_shows_nothing_where_values_are_masked(example, tmp_pa
     words = ("convert", "--from", "oms-default", "--to", "canal", "--mapping", example)
     done = waybill(*words, source, tmp_path / "out.jsonl", "--quarantine", aside)
     assert done.returncode == 0, done.stderr
-    told = json.loads(aside.read_bytes())
-    assert (told["offset"], told["kind"], told["value"]) == (1, "json", None)
-    assert "left out" in told["reason"]
+    document = json.loads(aside.read_bytes())
+    assert (document["offset"], document["kind"], document["value"]) == (1, "json", None)
+    assert "left out" in document["reason"]
     assert b"Anna" not in done.stderr + aside.read_bytes()
 
 

@@ -79,7 +79,7 @@ def test_a_type_holds_all_values_or_none_is_proposed(values, type_):
     assert (guess and guess.type) == type_
 
 
-def test_numbers_that_may_be_instants_are_told():
+def test_numbers_that_may_be_instants_are_reported():
     guess = type_guess(["1605339516", "1700000000"])
     assert guess.type == "bigint"
     assert "perhaps seconds since 1970" in guess.why

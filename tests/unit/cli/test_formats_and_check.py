@@ -25,23 +25,23 @@ def test_formats_as_a_matrix_and_as_json():
 
 
 def test_one_format_with_its_settings():
-    told = waybill("formats", "debezium-json").stdout.decode()
-    assert "unavailable" in told
-    assert "tombstones" in told
+    output = waybill("formats", "debezium-json").stdout.decode()
+    assert "unavailable" in output
+    assert "tombstones" in output
     (row,) = waybill("formats", "canal", "--json").stdout.splitlines()
     assert json.loads(row)["name"] == "canal"
 
 
 def test_what_a_format_has_and_nobody_writes():
-    told = waybill("formats", "ogg").stdout.decode()
-    assert "not written" in told
-    assert "current_ts" in told
+    output = waybill("formats", "ogg").stdout.decode()
+    assert "not written" in output
+    assert "current_ts" in output
     (row,) = waybill("formats", "ogg", "--json").stdout.splitlines()
     assert json.loads(row)["not_written"]["tokens"]
 
 
 @pytest.mark.parametrize("side", ["decode_settings", "encode_settings"])
-def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
+def test_what_is_shown_of_a_setting_is_one_line_and_its_default_can_be_set(side):
     for envelope in registry.all_envelopes():
         model = getattr(envelope, side)
         for setting in settings_of(model):
@@ -51,12 +51,12 @@ def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
     assert "\\n" not in waybill("formats", "databus-binary").stdout.decode()
 
 
-def test_a_limit_of_a_setting_is_told_of_its_format_and_of_the_target_that_has_it(tmp_path):
+def test_a_limit_of_a_setting_is_shown_for_its_format_and_for_the_target_that_has_it(tmp_path):
     limit = "with lobs: unchanged, a LOB column that is null in both rows"
     assert limit in waybill("formats", "oms-default").stdout.decode()
     (row,) = waybill("formats", "oms-default", "--json").stdout.splitlines()
-    (told,) = json.loads(row)["limits_of_settings"]
-    assert told["text"].startswith(limit)
+    (limit_of,) = json.loads(row)["limits_of_settings"]
+    assert limit_of["text"].startswith(limit)
     target = {"envelope": "datahub-tuple", "files": {"path": "out"}}
     lines = [canal(1)]
     file = migration(tmp_path, lines, publish=[{**target, "settings": {"source_table": "name"}}])

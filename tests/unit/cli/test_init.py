@@ -158,7 +158,7 @@ def test_what_options_declare_stands_in_the_file(capsys):
 # Files that are there
 
 
-def test_no_file_is_replaced_unless_told_so(capsys):
+def test_no_file_is_replaced_unless_asked_to(capsys):
     Path("t.jsonl").write_bytes(lines(*map(canal, range(3))))
     Path("t.yaml").write_text("precious")
     with pytest.raises(ConfigurationError, match=r"t\.yaml is there already.*--force"):
@@ -219,7 +219,7 @@ def test_ids_that_a_topic_lacks_are_found_by_trying():
     reading = read(found, None, {}, None, TableRules())
     assert reading.envelope.name == "oms-default"
     assert reading.settings == {"sequence_ids": "none"}
-    assert "without storeDataSequence" in reading.told["sequence_ids"]
+    assert "without storeDataSequence" in reading.setting_notes["sequence_ids"]
     assert reading.evidence.unsequenced == 4
 
 

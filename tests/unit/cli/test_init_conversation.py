@@ -159,7 +159,7 @@ def test_the_end_of_the_input_ends_it_and_writes_nothing(log, tmp_path):
     assert list(tmp_path.glob("*.yaml")) == []
 
 
-def test_on_a_terminal_nothing_is_asked_if_told_so(log, tmp_path):
+def test_on_a_terminal_nothing_is_asked_if_set_so(log, tmp_path):
     _, said, code = conversation(100, [], "init", log, "--no-input", folder=tmp_path)
     assert code == 0, said
     assert load_migration(tmp_path / "log.yaml").name == "log"
@@ -167,7 +167,7 @@ def test_on_a_terminal_nothing_is_asked_if_told_so(log, tmp_path):
 
 def test_without_a_terminal_nothing_is_asked(log, tmp_path):
     """Whatever stands in the input: it is not read."""
-    told = waybill("init", log, "-o", tmp_path / "a.yaml", given=b"nonsense\n" * 9)
-    assert told.returncode == 0, told.stderr
-    assert b"next: waybill run" in told.stdout
+    done = waybill("init", log, "-o", tmp_path / "a.yaml", given=b"nonsense\n" * 9)
+    assert done.returncode == 0, done.stderr
+    assert b"next: waybill run" in done.stdout
     assert load_migration(tmp_path / "a.yaml").name == "log"

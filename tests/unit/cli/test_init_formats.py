@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cli.drafting import decided, drafted, golden_options, wrong
-from tests.unit.inprocess.test_detect import CASES, alike, case_of, own_cases
+from tests.unit.inprocess.test_detect import CASES, case_of, own_cases, twins_of
 from waybill.cli.check import check
 from waybill.cli.drafts.draft import Draft, DraftTarget
 from waybill.cli.drafts.migration_text import migration_text
@@ -59,7 +59,7 @@ def test_every_golden_case_becomes_a_file_that_can_be_read(tmp_path, name, path)
     if error is not None:
         assert isinstance(error, SeveralFit), error
         assert name in error.names
-        assert set(error.names) <= {name} | alike(name, path)
+        assert set(error.names) <= {name} | twins_of(name, path)
         assert "--format" in error.sentence
         reading = read(found, name, settings, schemas, _rules(given))
     assert reading.envelope.name == name

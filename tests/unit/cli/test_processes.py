@@ -38,9 +38,9 @@ def test_interrupted_work_leaves_no_output(tmp_path, tmp_path_factory, processes
     while not list(tmp_path.glob(".out*")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert told == b"waybill: interrupted\n"
+    assert errors == b"waybill: interrupted\n"
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     assert not list(aside.iterdir())
 
@@ -96,9 +96,9 @@ def test_no_room_for_what_blocks_become_is_said(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
     )
     assert done.returncode == 2
-    told = done.stderr.decode()
-    assert f"{aside}/waybill-convert-" in told
-    assert told.endswith("cannot be written (File too large); set TMPDIR to a roomier folder\n")
+    output = done.stderr.decode()
+    assert f"{aside}/waybill-convert-" in output
+    assert output.endswith("cannot be written (File too large); set TMPDIR to a roomier folder\n")
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "aside"}
     assert not list(aside.iterdir())
 

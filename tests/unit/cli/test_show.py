@@ -209,8 +209,8 @@ def test_two_messages_of_one_update_are_one(shown, waybill, tmp_path):
     assert found[0] == "blob/0/1 shop.orders update"
     assert "an update in two messages, the first at offset 0" in found
     blob.write_bytes(blob.read_bytes().split(b"\n")[0])
-    told = entry_at(shown(blob), "blob/0/0")
-    assert "half of an update: the row before it; the row after it was not found" in told
+    shown_entry = entry_at(shown(blob), "blob/0/0")
+    assert "half of an update: the row before it; the row after it was not found" in shown_entry
 
 
 def test_a_change_of_the_key_tells_the_old_one(shown, data, tmp_path):

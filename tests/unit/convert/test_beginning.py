@@ -12,8 +12,8 @@ from waybill.lake.commit import Commit
 
 
 def commit(snapshot: int, stage: str, cursor: Any = None, **report: Any) -> Commit:
-    told = {"waiting": 0, "details": {}, **report}
-    return Commit(snapshot, f"b{snapshot}", stage, cursor or {}, told, snapshot, None)
+    report_of = {"waiting": 0, "details": {}, **report}
+    return Commit(snapshot, f"b{snapshot}", stage, cursor or {}, report_of, snapshot, None)
 
 
 class Lake:

@@ -65,16 +65,16 @@ WITHOUT_V = {"schema_id": "s2", "after": '{"id":"3"}'}
 
 def test_another_key_before_is_kept_and_so_is_a_column_that_was_dropped_meanwhile() -> None:
     """The update has a schema that tells the columns of both halves, and brings it along."""
-    _, told, update = settled([row("before", 7, 1, "2"), row("after", 7, 2, "3", **WITHOUT_V)])
+    _, joined, update = settled([row("before", 7, 1, "2"), row("after", 7, 2, "3", **WITHOUT_V)])
     assert update["old_key"] == '{"id": "2"}'
     assert json.loads(update["before"]) == {"id": "2", "v": "before"}
     assert json.loads(update["after"]) == {"id": "3"}
-    assert (told["outcome"], told["batch"], told["schema_id"]) == (
+    assert (joined["outcome"], joined["batch"], joined["schema_id"]) == (
         "schema",
         "new",
         update["schema_id"],
     )
-    schema = TableSchema.from_json(told["extra"])
+    schema = TableSchema.from_json(joined["extra"])
     assert (schema.id, schema.names) == (update["schema_id"], ("id", "v"))
     twice = [row(which, 8, offset) for which, offset in (("before", 3), ("after", 4))]
     twice[1] |= WITHOUT_V

@@ -1,4 +1,4 @@
-"""A row of which no column is told is no row: nobody could say which one it is."""
+"""A row of which no column is stated is no row: nobody could say which one it is."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_types_of_statements(sql, kind):
     assert operation_of(sql) == kind
 
 
-def test_an_unknown_time_zone_is_told_when_the_settings_are_read():
+def test_an_unknown_time_zone_is_reported_when_the_settings_are_read():
     envelope = registry.get("canal")
     for model in (envelope.decode_settings, envelope.encode_settings):
         with pytest.raises(ValidationError, match="no time zone"):
@@ -299,7 +299,7 @@ def test_texts_without_a_notation_in_canal_are_refused(mysql, text):
         ("set('0','1')", "0,1", "3"),
     ],
 )
-def test_members_called_like_numbers_are_told_from_numbers(mysql, text, number):
+def test_members_called_like_numbers_are_distinguished_from_numbers(mysql, text, number):
     kind = logical_type(mysql)
     assert notation_of(kind, mysql, UTC).write(text) == number
     assert notation_of(kind, mysql, UTC).read(number) == text

@@ -79,6 +79,6 @@ def test_canal_s_number_is_that_of_what_stands_in_the_row(source_type, number, d
     schema = table({"id": "bigint", "status": source_type})
     made = change("insert", after={"id": "1", "status": text}, schema=schema)
     (message,), _ = written("canal", made)
-    told = json.loads(message.value)
-    assert told["sqlType"]["status"] == number
-    assert told["data"][0]["status"] == (None if text is None else data)
+    document = json.loads(message.value)
+    assert document["sqlType"]["status"] == number
+    assert document["data"][0]["status"] == (None if text is None else data)

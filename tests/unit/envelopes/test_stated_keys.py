@@ -15,11 +15,11 @@ from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
 
-def oms(number: int, told: Any, columns: str = "id\u0001name", **more: Any) -> bytes:
+def oms(number: int, key: Any, columns: str = "id\u0001name", **more: Any) -> bytes:
     row = {"id": number, "name": f"n{number}"}
     meta = {
         "record_primary_key": columns,
-        "record_primary_value": told,
+        "record_primary_value": key,
         "dbType": "MYSQL",
         "storeDataSequence": 160934467100001 + number,
         "table_name": "t",
@@ -30,14 +30,14 @@ def oms(number: int, told: Any, columns: str = "id\u0001name", **more: Any) -> b
     return json.dumps({**message, **more}, separators=(",", ":")).encode()
 
 
-def maxwell(number: int, told: Any, columns: Any = ("id", "name"), **more: Any) -> bytes:
+def maxwell(number: int, key: Any, columns: Any = ("id", "name"), **more: Any) -> bytes:
     message = {
         "database": "shop",
         "table": "t",
         "type": "insert",
         "ts": 1_700_000_000,
         "position": f"b.000001:{number}",
-        "primary_key": told,
+        "primary_key": key,
         "primary_key_columns": list(columns),
         "data": {"id": number, "name": f"n{number}"},
     }
@@ -69,9 +69,9 @@ def test_a_row_id_of_other_values_is_refused(known):
     ):
         read("oms-shareplex", *before, shareplex(1, "shop.t-99"), rules=with_key("id"))
     both = with_key("id", "name")
-    for told in ("1\u0001n2", "2\u0001n1", "1n2", "99"):
+    for stated in ("1\u0001n2", "2\u0001n1", "1n2", "99"):
         with pytest.raises(Refusal, match="nothing says which of them is meant"):
-            read("oms-shareplex", *before, shareplex(1, f"shop.t-{told}"), rules=both)
+            read("oms-shareplex", *before, shareplex(1, f"shop.t-{stated}"), rules=both)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_another_key_is_refused(name, known):
     made = MADE[name]
     before = [made(n, n, f"n{n}") for n in (7, 8)] if known else []
     assert read(name, *before, made(1, 1, "n1")).outcome == "ok"
-    for told in ((2, "n1"), (1, "n2")):
+    for stated in ((2, "n1"), (1, "n2")):
         with pytest.raises(Refusal) as refusal:
-            read(name, *before, made(1, *told))
+            read(name, *before, made(1, *stated))
         assert refusal.value.kind == "key"
         assert "nothing says which of them is meant" in refusal.value.sentence
 
@@ -164,13 +164,13 @@ def test_the_same_number_in_other_digits_is_the_same_key():
     assert read("oms-default", oms(1, "1.0\u0001n1"), rules=rules).outcome == "ok"
 
 
-def test_of_an_update_either_key_may_be_told():
+def test_of_an_update_either_key_may_be_stated():
     row = {"id": 1, "name": "n1"}
-    for told in ("1\u0001n1", "9\u0001n1"):
-        value = oms(1, told, prevStruct={**row, "id": 9}, recordType="UPDATE")
+    for stated in ("1\u0001n1", "9\u0001n1"):
+        value = oms(1, stated, prevStruct={**row, "id": 9}, recordType="UPDATE")
         assert read("oms-default", value).before.f0 == "9"
-    for told in ([1, "n1"], [9, "n1"]):
-        assert read("maxwell", maxwell(1, told, type="update", old={"id": 9})).before.f0 == "9"
+    for stated in ([1, "n1"], [9, "n1"]):
+        assert read("maxwell", maxwell(1, stated, type="update", old={"id": 9})).before.f0 == "9"
 
 
 def test_a_declared_key_of_other_columns_is_not_compared():
@@ -184,7 +184,7 @@ def test_types_with_several_notations_are_not_compared():
     assert read("oms-default", oms(1, "0.1", "id"), rules=rules).outcome == "ok"
 
 
-@pytest.mark.parametrize("told", [None, ""])
-def test_a_key_that_is_not_told_is_not_missed(told):
-    assert read("oms-default", oms(1, told)).outcome == "ok"
+@pytest.mark.parametrize("stated", [None, ""])
+def test_a_key_that_is_not_stated_is_not_missed(stated):
+    assert read("oms-default", oms(1, stated)).outcome == "ok"
     assert read("maxwell", maxwell(1, None)).outcome == "ok"

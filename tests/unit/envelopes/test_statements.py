@@ -70,7 +70,7 @@ def test_maxwell_has_types_of_its_own(text, kind):
     assert statement_type(text) == kind
 
 
-def test_a_long_row_of_comments_is_told_in_one_pass():
+def test_a_long_row_of_comments_is_recognised_in_one_pass():
     assert operation_of("/* c */ " * 50_000 + "alter x") == "QUERY"
 
 

@@ -59,12 +59,12 @@ NAMED = ["canal", "maxwell", "ogg"]
 
 
 def _settings(envelope: str, table: str | None = "shop.orders") -> dict[str, Any]:
-    told: dict[str, Any] = {} if envelope == "debezium-json" else {"table": table}
+    settings: dict[str, Any] = {} if envelope == "debezium-json" else {"table": table}
     if envelope == "canal":
-        told["values"] = "json"
+        settings["values"] = "json"
     if envelope == "ogg":
-        told["column_timezone"] = "UTC"
-    return told
+        settings["column_timezone"] = "UTC"
+    return settings
 
 
 def _decode(envelope: str, value: bytes, topic: str = "x", **settings: Any) -> list[Any]:
@@ -182,9 +182,9 @@ def test_a_file_of_them_is_converted_whole(envelope, tmp_path):
         lines.append(inserted % (row % (number, b"new")))
     source, target = tmp_path / "orders.jsonl", tmp_path / "out.jsonl"
     source.write_bytes(b"\n".join(lines) + b"\n")
-    told = _settings(envelope, "shop.{topic}")
+    settings = _settings(envelope, "shop.{topic}")
     job = ConvertJob(
-        envelope, "debezium-json", str(source), str(target), told, {"tombstones": False}, RULES
+        envelope, "debezium-json", str(source), str(target), settings, {"tombstones": False}, RULES
     )
     assert not job.by_bulk
     convert_file(job)

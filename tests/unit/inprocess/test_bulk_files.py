@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.contract.test_bulk import stream, told_settings
+from tests.contract.test_bulk import settings_for, stream
 from waybill.batches.bulk_threshold import SWITCH
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.run import convert_file
@@ -20,9 +20,14 @@ def converted(monkeypatch, folder, source, target, lines, rules, switch, process
     name = f"{switch}-{processes}"
     path = folder / "in.jsonl"
     path.write_bytes(b"\n".join(lines) + b"\n")
-    told = told_settings(source).model_dump(exclude_defaults=True)
+    settings = settings_for(source).model_dump(exclude_defaults=True)
     job = ConvertJob(
-        source, target, str(path), str(folder / f"{name}.jsonl"), decode_settings=told, rules=rules
+        source,
+        target,
+        str(path),
+        str(folder / f"{name}.jsonl"),
+        decode_settings=settings,
+        rules=rules,
     )
     account, _ = convert_file(job, str(folder / f"{name}.refused.jsonl"), processes)
     made = (folder / f"{name}.jsonl").read_bytes()
@@ -45,7 +50,7 @@ def test_a_file_becomes_the_same(monkeypatch, tmp_path, source, target, processe
     # Some lines are refused, one is blank, and one half of an update is doubled.
     lines[7:7] = [b"{", b"", lines[6]]
     assert sum(map(len, lines)) > 1 << 22
-    told = (monkeypatch, tmp_path, source, target, lines, rules)
-    expected = converted(*told, "off", 1)
+    work = (monkeypatch, tmp_path, source, target, lines, rules)
+    expected = converted(*work, "off", 1)
     assert expected[2].written > SIZE // 2
-    assert converted(*told, "on", processes) == expected
+    assert converted(*work, "on", processes) == expected

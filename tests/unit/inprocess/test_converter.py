@@ -124,7 +124,7 @@ def test_packed_lines(tmp_path):
     assert gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).count(b"\n") == 5
 
 
-def test_what_is_packed_is_told_from_its_bytes_and_a_byte_order_mark_is_no_message(tmp_path):
+def test_what_is_packed_is_known_by_its_bytes_and_a_byte_order_mark_is_no_message(tmp_path):
     path = tmp_path / "in.jsonl"
     lines = b"\n".join(history(5))
     wanted = None

@@ -21,7 +21,7 @@ from waybill.records import ROW_OPERATIONS, Message
 from waybill.tables import TableRules
 
 TWINS = {"ibmcdc-avro": {"debezium-avro"}, "debezium-avro": {"ibmcdc-avro"}}
-"""Envelopes of which one cannot be told from the other before their schemas are known."""
+"""Envelopes of which one looks like the other before their schemas are known."""
 
 
 @lru_cache
@@ -64,14 +64,14 @@ def named(verdict) -> set[str]:
 
 @pytest.mark.parametrize(("name", "path"), CASES, ids=lambda v: getattr(v, "stem", v))
 def test_every_golden_case_is_named(name, path):
-    """Nothing is told; what needs schemas is named with them."""
+    """Nothing is declared; what needs schemas is named with them."""
     verdict = detect(messages_of(path), golden.rules_of(case_of(path).tables))
     assert name in named(verdict), (verdict.named, verdict.trials[0])
-    assert named(verdict) <= {name} | alike(name, path)
+    assert named(verdict) <= {name} | twins_of(name, path)
 
 
-def alike(name: str, path: Path) -> set[str]:
-    """Envelopes that the messages cannot be told from: those of the family, without any row."""
+def twins_of(name: str, path: Path) -> set[str]:
+    """Envelopes that the messages may also be of: those of the family, without any row."""
     family = name.partition("-")[0]
     rows = ROW_OPERATIONS & {change.get("operation") for change in case_of(path).changes}
     others = () if rows else (n for n in registry.names() if n.startswith(family))
@@ -108,7 +108,7 @@ def test_a_setting_that_the_messages_need_is_found():
     for _, path in CASES:
         verdict = detect(messages_of(path), golden.rules_of(case_of(path).tables))
         for trial in verdict.named:
-            for setting, value in trial.told.items():
+            for setting, value in trial.settings_found.items():
                 assert case_of(path).settings[setting] == value
 
 
@@ -124,9 +124,9 @@ def test_schema_ids_of_a_folder_are_large_and_repeat():
 
 
 def judged(path: Path, schemas: Path | None = None):
-    told = Detection(str(path), None, [], schemas, None, 200, json=False)
+    detection = Detection(str(path), None, [], schemas, None, 200, json=False)
     with open_topic(str(path), None, 8 << 20) as file:
-        verdict = judge(file, sample_of(file.messages()), told)
+        verdict = judge(file, sample_of(file.messages()), detection)
         return file, verdict, answer_of(file, verdict)
 
 
@@ -156,9 +156,9 @@ def put(tmp_path):
 def test_lines_packed_or_not_whatever_the_name(put):
     content = lines(*map(maxwell, range(30)))
     for given in (content, gzip.compress(content)):
-        file, verdict, told = judged(put(given, "topic.dat"))
+        file, verdict, shown = judged(put(given, "topic.dat"))
         assert (file.layout.name, named(verdict)) == ("lines", {"maxwell"})
-        assert told.endswith("topic.dat: maxwell")
+        assert shown.endswith("topic.dat: maxwell")
     assert file.packing == "gzip"
 
 
@@ -202,9 +202,9 @@ def test_a_folder_of_schemas_decides(tmp_path):
     source, out, schemas = tmp_path / "in.jsonl", tmp_path / "out.parquet", tmp_path / "schemas"
     messages = messages_of(next(path for path in own_cases("canal") if "insert" in path.stem))
     source.write_bytes(b"\n".join(message.value or b"" for message in messages))
-    told = {"schemas": str(schemas)}
+    settings = {"schemas": str(schemas)}
     convert_file(
-        ConvertJob(CANAL.name, "debezium-avro", str(source), str(out), encode_settings=told)
+        ConvertJob(CANAL.name, "debezium-avro", str(source), str(out), encode_settings=settings)
     )
     assert named(judged(out)[1]) <= TWINS.keys()
     assert named(judged(out, schemas)[1]) == {"debezium-avro"}
@@ -224,9 +224,9 @@ def test_one_message_over_several_lines(put):
 
 
 def test_a_mixture_names_all_that_it_is_made_of(put):
-    _, verdict, told = judged(put(lines(*map(maxwell, range(60)), *map(ogg, range(40)))))
+    _, verdict, shown = judged(put(lines(*map(maxwell, range(60)), *map(ogg, range(40)))))
     assert verdict.mixed
-    assert told.endswith("is a mixture: of 100 messages look like 60 maxwell, 40 ogg")
+    assert shown.endswith("is a mixture: of 100 messages look like 60 maxwell, 40 ogg")
 
 
 def test_a_few_strangers_make_no_mixture(put):
@@ -260,10 +260,10 @@ def test_rows_without_any_envelope_are_said_to_be_hardly_recognised(put):
     ids=lambda value: repr(value)[:24],
 )
 def test_what_fits_nothing_is_said_in_a_sentence(put, content, why):
-    _, verdict, told = judged(put(content))
+    _, verdict, shown = judged(put(content))
     assert verdict.named == []
-    assert "no envelope fits: " in told
-    assert why in told
+    assert "no envelope fits: " in shown
+    assert why in shown
 
 
 def test_a_huge_file_is_read_a_little(tmp_path):
@@ -301,38 +301,38 @@ def written(name: str) -> list[dict[str, object]]:
     """Messages of rows as the envelope writes them."""
     envelope = registry.get(name)
     encoder = envelope.encoder(envelope.encode_settings())
-    told = [encoder.encode(change("insert", after=row), []) for row in (ROW, OTHER, ROW)]
-    return [json.loads(encoded.value) for one in told for encoded in one]
+    encoded_rows = [encoder.encode(change("insert", after=row), []) for row in (ROW, OTHER, ROW)]
+    return [json.loads(encoded.value) for one in encoded_rows for encoded in one]
 
 
 @pytest.mark.parametrize("name", NEARLY)
-def test_messages_that_none_takes_are_told_to_be_of_the_nearest(put, name):
+def test_messages_that_none_takes_are_reported_to_be_of_the_nearest(put, name):
     member, value = NEARLY[name]
     content = lines(*({**message, member: value} for message in written(name)))
-    _, verdict, told = judged(put(content))
+    _, verdict, shown = judged(put(content))
     assert verdict.named == []
-    assert f"3 of 3 messages have the names of {name}, which refuses them: " in told
+    assert f"3 of 3 messages have the names of {name}, which refuses them: " in shown
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_damaged_event_in_front_does_not_hide_the_others(told):
+@pytest.mark.parametrize("with_settings", [True, False])
+def test_a_damaged_event_in_front_does_not_hide_the_others(with_settings):
     """All others of the stream have the right length and checksums."""
     path = next(path for path in own_cases("databus-binary") if "v2" in path.stem)
     good = messages_of(path)[0].value or b""
     content = good[:-1] + bytes([good[-1] ^ 1]) + good * 9
-    told_settings = case_of(path).settings if told else None
-    verdict = detect([Message("t", 0, 0, None, None, content)], TableRules(), told_settings)
+    settings = case_of(path).settings if with_settings else None
+    verdict = detect([Message("t", 0, 0, None, None, content)], TableRules(), settings)
     assert named(verdict) == {"databus-binary"}
     assert not verdict.weak
-    assert told or verdict.named[0].needs == ("schemas",)
+    assert with_settings or verdict.named[0].needs == ("schemas",)
 
 
 def test_a_setting_with_which_the_messages_are_refused_as_well_is_no_answer(put):
     """With missing_nulls Maxwell's decoder asks for declared columns first."""
     rows = ({"id": i, 'a "name"': 1} for i in range(3))
-    _, verdict, told = judged(put(lines(*(maxwell(1, data=row) for row in rows))))
+    _, verdict, shown = judged(put(lines(*(maxwell(1, data=row) for row in rows))))
     assert verdict.named == []
-    assert "3 of 3 messages have the names of maxwell, which refuses them: a column name" in told
+    assert "3 of 3 messages have the names of maxwell, which refuses them: a column name" in shown
 
 
 @pytest.mark.parametrize(
@@ -375,14 +375,14 @@ def test_rows_of_flink_that_name_no_table_are_known(name):
     verdict = detect(messages, TableRules())
     assert named(verdict) == {name}
     (found,) = verdict.named
-    assert (found.read, found.told) == (len(values), settings)
+    assert (found.read, found.settings_found) == (len(values), settings)
 
 
-def test_a_table_that_was_told_is_not_told_again():
+def test_a_table_that_was_given_is_not_found_again():
     messages = [Message("t", 0, 0, None, None, value) for value in BARE["canal"][0]]
     verdict = detect(messages, TableRules(), {"table": "shop.orders", "values": "json"})
     assert named(verdict) == {"canal"}
-    assert verdict.named[0].told == {}
+    assert verdict.named[0].settings_found == {}
 
 
 def test_rows_of_files_whose_columns_have_such_names_stay_rows_of_files():

@@ -75,7 +75,7 @@ def _before(number: int, id_: int = 1, n: str = "old") -> bytes:
     return _half("UPDATE_BEFOR", "before", {"id": id_, "n": n}, number)
 
 
-def _told(rows):
+def images_of(rows):
     """The rows before and after of each update, by their column n."""
     return [((row["prevStruct"] or {}).get("n"), row["postStruct"]["n"]) for row in rows]
 
@@ -85,7 +85,7 @@ def test_a_row_after_in_front_of_its_row_before_is_one_update(tmp_path):
     lines = [_after(5), _before(7, n="3"), _after(7, n="4"), _before(5)]
     rows, reasons = _converted(tmp_path, lines)
     # It stands where its row after does.
-    assert _told(rows) == [("old", "new"), ("3", "4")]
+    assert images_of(rows) == [("old", "new"), ("3", "4")]
     assert reasons == []
 
 
@@ -93,13 +93,13 @@ def test_a_row_after_in_front_of_its_row_before_is_one_update(tmp_path):
 def test_nothing_overtakes_a_row_after_that_never_gets_its_row_before(tmp_path):
     lines = [_after(5), _before(6, n="1"), _after(6, n="2"), _after(8, n="last")]
     rows, reasons = _converted(tmp_path, lines)
-    assert _told(rows) == [(None, "new"), ("1", "2"), (None, "last")]
+    assert images_of(rows) == [(None, "new"), ("1", "2"), (None, "last")]
     assert reasons == []
 
 
 def test_a_row_before_that_stays_alone_is_refused(tmp_path):
     rows, reasons = _converted(tmp_path, [_before(5), _after(6)])
-    assert _told(rows) == [(None, "new")]
+    assert images_of(rows) == [(None, "new")]
     assert reasons == ["the input has no row after this update"]
 
 
@@ -107,7 +107,7 @@ def test_halves_that_come_twice(tmp_path):
     lines = [_after(5), _after(5), _before(5), _after(6), _after(6, n="other"), _before(6)]
     rows, reasons = _converted(tmp_path, lines)
     # Two rows after of one id: nobody can tell whose the row before is but that of the oldest.
-    assert _told(rows) == [("old", "new"), ("old", "new"), (None, "other")]
+    assert images_of(rows) == [("old", "new"), ("old", "new"), (None, "other")]
     assert reasons == []
 
 
@@ -119,7 +119,7 @@ def test_what_is_held_is_bounded(tmp_path, monkeypatch, halves, size):
     rows, reasons = _converted(
         tmp_path, [_after(5), _before(9), _after(9), _after(6), _before(5), _before(6)]
     )
-    assert _told(rows) == [(None, "new"), ("old", "new"), ("old", "new")]
+    assert images_of(rows) == [(None, "new"), ("old", "new"), ("old", "new")]
     assert reasons == ["the input has no row after this update"]
 
 

@@ -85,7 +85,7 @@ def test_what_a_broker_said_before_a_good_answer_is_forgotten(monkeypatch):
         (KafkaError._TRANSPORT, UnreachableError),
     ],
 )
-def test_any_other_error_is_told_at_once(monkeypatch, code, kind):
+def test_any_other_error_is_reported_at_once(monkeypatch, code, kind):
     admin = Admin({0: KafkaError(code)})
     with pytest.raises(kind, match=ASKED):
         asking(monkeypatch, admin).latest([("t", 0)])

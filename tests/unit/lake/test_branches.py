@@ -1,10 +1,10 @@
-"""What main shows and what stages go on from, told from lines of snapshots."""
+"""What main shows and what stages go on from, read from lines of snapshots."""
 
 from __future__ import annotations
 
 import pytest
 
-from waybill.lake.branches import CLEARED, STAGED, WHOLE, alike, lost_aside, whole
+from waybill.lake.branches import CLEARED, STAGED, WHOLE, lost_aside, same_as_main, whole
 from waybill.lake.metadata import Metadata, Snapshot
 
 SUMMARIES = {
@@ -61,6 +61,6 @@ def line(*kinds: str) -> Metadata:
 def test_a_line_of_main(kinds, goes_on, same, lost) -> None:
     metadata = line(*kinds)
     assert whole(metadata) == goes_on
-    assert alike(metadata) == same
+    assert same_as_main(metadata) == same
     if goes_on is not None:
         assert lost_aside(metadata, goes_on) == lost

@@ -35,15 +35,15 @@ def batch(*rows: tuple[int, str | None, str]) -> pa.RecordBatch:
 
 
 def written(made: DataFileWriter, *batches: pa.RecordBatch) -> list[dict[str, object]]:
-    (told,) = made.write(iter(batches))
-    return told.to_pylist()
+    (files,) = made.write(iter(batches))
+    return files.to_pylist()
 
 
 def test_every_row_is_in_the_file_of_its_partition_and_in_its_order(tmp_path: Path) -> None:
     first = batch((1, "ok", "a"), (2, "a/b=ü", "b"), (3, "ok", "c"))
-    told = written(writer(tmp_path, "outcome"), first, batch((4, "ok", "d")), batch())
+    files = written(writer(tmp_path, "outcome"), first, batch((4, "ok", "d")), batch())
     found = {}
-    for file in told:
+    for file in files:
         path = Path(str(file["path"]))
         assert path.stat().st_size == file["bytes"]
         found[tuple(file["partition"])] = pq.read_table(path, partitioning=None)["id"].to_pylist()
@@ -60,8 +60,8 @@ def test_lists_and_what_is_in_them_have_ids_too() -> None:
     header = {"id": 3, "name": "headers"}
     inner = [{"id": 5, "name": "key", "type": "string"}, {"id": 6, "name": "value", "type": "x"}]
     kind = {"type": "list", "element-id": 4, "element": {"type": "struct", "fields": inner}}
-    told = {"fields": [{**header, "type": kind}]}
-    found = with_field_ids(pa.schema([ARCHIVE.field("headers")]), told)
+    schema = {"fields": [{**header, "type": kind}]}
+    found = with_field_ids(pa.schema([ARCHIVE.field("headers")]), schema)
     element = found.field("headers").type.value_field
     assert element.metadata == {b"PARQUET:field_id": b"4"}
     assert [part.metadata[b"PARQUET:field_id"] for part in element.type] == [b"5", b"6"]
@@ -71,11 +71,11 @@ def test_long_writes_become_row_groups_and_files(tmp_path: Path, monkeypatch) ->
     monkeypatch.setattr(data_files, "ROW_GROUP_BYTES", 100)
     monkeypatch.setattr(data_files, "FILE_BYTES", 400)
     batches = [batch(*((n, "ok", "x" * 20) for n in range(i, i + 5))) for i in range(0, 50, 5)]
-    told = written(writer(tmp_path, "outcome"), *batches)
-    assert len(told) > 2
-    groups = [pq.ParquetFile(str(file["path"])).metadata.num_row_groups for file in told]
+    files = written(writer(tmp_path, "outcome"), *batches)
+    assert len(files) > 2
+    groups = [pq.ParquetFile(str(file["path"])).metadata.num_row_groups for file in files]
     assert max(groups) > 1
-    ids = [i for file in told for i in pq.read_table(str(file["path"]))["id"].to_pylist()]
+    ids = [i for file in files for i in pq.read_table(str(file["path"]))["id"].to_pylist()]
     assert ids == list(range(50))
 
 
@@ -142,7 +142,7 @@ def test_only_what_comes_again_and_again_gets_a_dictionary(tmp_path: Path) -> No
     assert dictionaries == {"id": False, "outcome": True, "text": False}
 
 
-def test_a_damaged_page_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_damaged_page_is_reported_and_not_read(tmp_path: Path) -> None:
     """One byte of a value, deep in a page: what was read would look as good as any other."""
     (file,) = written(writer(tmp_path), batch(*((i, "ok", f"text {i}") for i in range(500))))
     path = Path(str(file["path"]))

@@ -44,8 +44,8 @@ def spec(tmp_path: Path) -> Migration:
     for batch in range(3):
         add(tmp_path, batch)
     source = {"files": {"path": "in"}, "envelope": "canal"}
-    told = {"name": "shop", "source": source, "lake": {"warehouse": str(tmp_path / "lake")}}
-    return Migration.model_validate(told)
+    document = {"name": "shop", "source": source, "lake": {"warehouse": str(tmp_path / "lake")}}
+    return Migration.model_validate(document)
 
 
 def add(folder: Path, batch: int) -> None:

@@ -37,8 +37,8 @@ def test_a_java_that_does_not_do(tmp_path, monkeypatch, script, said):
 
 @pytest.mark.parametrize("version", ['17" 2021-09-14', "21.0.4", "25-ea"])
 def test_a_java_that_does(tmp_path, monkeypatch, version):
-    told = version if '"' in version else f'{version}"'
-    script = f"echo 'openjdk version \"{told}' >&2"
+    quoted = version if '"' in version else f'{version}"'
+    script = f"echo 'openjdk version \"{quoted}' >&2"
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "jdk", script)))
     check_java()
 

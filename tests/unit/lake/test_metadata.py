@@ -7,7 +7,7 @@ import json
 
 from waybill.lake.metadata import read_metadata
 
-TOLD = {
+METADATA = {
     "format-version": 2,
     "location": "/lake/shop/orders",
     "current-schema-id": 1,
@@ -44,7 +44,7 @@ TOLD = {
 
 
 def test_the_newest_schema_and_partitions_count():
-    found = read_metadata(json.dumps(TOLD))
+    found = read_metadata(json.dumps(METADATA))
     assert found.layout.location == "/lake/shop/orders"
     assert found.layout.partitions == (("id", "identity"),)
     assert found.layout.types == {
@@ -58,7 +58,7 @@ def test_the_newest_schema_and_partitions_count():
 
 
 def test_a_compressed_file_says_the_same():
-    text = json.dumps(TOLD)
+    text = json.dumps(METADATA)
     found = read_metadata(gzip.compress(text.encode()))
     assert found == read_metadata(text)
     assert found.refs == {"main": 7, "read_by_me": 7, "merge_b1": 8}

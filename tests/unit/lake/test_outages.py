@@ -99,7 +99,7 @@ def test_other_errors_of_jobs_stay_what_they_are(spec, thrown) -> None:
     assert explained(Py4JJavaError(thrown), spec) is None
 
 
-def test_an_error_of_java_is_told_by_its_cause() -> None:
+def test_an_error_of_java_is_reported_by_its_cause() -> None:
     thrown = f"{LOST}java.lang.ArithmeticException: / by zero"
     assert described(Py4JJavaError(thrown))["message"] == thrown
     assert described(OSError("first\nsecond"))["message"] == "first"

@@ -65,8 +65,8 @@ def table(tmp_path: Path) -> Any:
 @pytest.fixture
 def lake(table: Any, tmp_path: Path) -> LakeWithoutSpark:
     source = {"files": {"path": "in"}, "envelope": "canal"}
-    told = {"name": "shop", "source": source, "lake": {"warehouse": str(tmp_path / "lake")}}
-    found = LakeWithoutSpark.open(Migration.model_validate(told))
+    document = {"name": "shop", "source": source, "lake": {"warehouse": str(tmp_path / "lake")}}
+    found = LakeWithoutSpark.open(Migration.model_validate(document))
     assert found is not None
     return found
 
@@ -222,7 +222,7 @@ def test_rows_of_large_groups_are_those_of_small_ones(
     assert left == [{"offset": 31}]
 
 
-def test_a_damaged_list_of_files_is_told(table: Any, lake: LakeWithoutSpark) -> None:
+def test_a_damaged_list_of_files_is_reported(table: Any, lake: LakeWithoutSpark) -> None:
     manifests(table)[0].write_bytes(b"Obj\x01 and nothing more")
     with pytest.raises(LakeError, match=r"table lake\.shop_log\.changes .* cannot be read .*copy"):
         list(lake.scan("lake.shop_log.changes", ("offset",), {}))

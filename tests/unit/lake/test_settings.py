@@ -94,8 +94,10 @@ def test_a_warehouse_in_object_storage_brings_its_key(connections) -> None:
     properties = catalog_properties(spec)
     assert properties["warehouse"] == "s3://bucket/lake"
     assert properties["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
-    told = {name: value for name, value in properties.items() if name.startswith(("s3.", "client"))}
-    assert told == {
+    settings = {
+        name: value for name, value in properties.items() if name.startswith(("s3.", "client"))
+    }
+    assert settings == {
         "client.region": "us-east-1",
         "s3.endpoint": "http://h:1",
         "s3.path-style-access": "true",

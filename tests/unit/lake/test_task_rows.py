@@ -60,8 +60,8 @@ def write(path: Path, groups: list[list[dict[str, Any]]], **given: Any) -> DataF
 @given(tables, st.integers(500, 8000))
 def test_every_row_is_in_one_piece(tmp_path_factory, groups, size) -> None:
     folder = tmp_path_factory.mktemp("files")
-    told = [rows(group, 0) for group in groups]
-    files = [write(folder / "one", told), write(folder / "two", told[:1])]
+    pieces = [rows(group, 0) for group in groups]
+    files = [write(folder / "one", pieces), write(folder / "two", pieces[:1])]
     dealt = deal(files, size)
     read = [
         row
@@ -70,7 +70,7 @@ def test_every_row_is_in_one_piece(tmp_path_factory, groups, size) -> None:
         for batch in read_piece(piece, SCHEMA)
         for row in batch.to_pylist()
     ]
-    assert read == [row for group in (*told, *told[:1]) for row in group]
+    assert read == [row for group in (*pieces, *pieces[:1]) for row in group]
 
 
 def test_small_files_share_a_task_and_a_large_one_takes_several() -> None:
@@ -105,9 +105,9 @@ def test_rows_come_in_order_whatever_file_they_are_in(tmp_path_factory, given_fi
     folder = tmp_path_factory.mktemp("files")
     everything, files = [], []
     for number, groups in enumerate(given_files):
-        told = [rows(group, number) for group in groups]
-        everything += [row for group in told for row in group]
-        files.append(write(folder / str(number), told))
+        pieces = [rows(group, number) for group in groups]
+        everything += [row for group in pieces for row in group]
+        files.append(write(folder / str(number), pieces))
     groups = row_groups(files, BOUNDS, ("key",))
     assert groups is not None
     assert sum(group.nulls["key"] for group in groups) == sum(r["key"] is None for r in everything)

@@ -129,7 +129,7 @@ def test_one_batch_of_a_stage_may_read_several_of_the_stage_before(file):
     state = [{"batch": "b2", "kind": "state", "body": MergeState().to_json()}]
     stamp = ("b2", "merge", {"after": None, "changes": head}, report)
     commit(catalog, "shop_log.merges", MERGES, state, stamp)
-    assert [(told["stage"], told["lag"]) for told in look("status", file)[2:4]] == [
+    assert [(line["stage"], line["lag"]) for line in look("status", file)[2:4]] == [
         ("merge", 0),
         ("validate", 1),
     ]
@@ -205,7 +205,7 @@ def test_what_cannot_be_shown_is_said_before_spark_starts(file):
     catalog = catalog_in(file.parent / "lake")
     for name in ("orders", "items"):
         commit(catalog, f"shop.{name}", RUNS, [], ("b1", "merge", {}, {}))
-    for words, told in (
+    for words, sentence in (
         (("item",), "there is no table 'item'; did you mean 'items'?"),
         ((), "the migration has 2 tables: name one of items, orders"),
         (("items", "--as-of", "b1"), "there is no batch 'b1'; there is none yet"),
@@ -216,7 +216,7 @@ def test_what_cannot_be_shown_is_said_before_spark_starts(file):
     ):
         code, _, said = watched("table", file, *words)
         assert code == 2
-        assert told in said
+        assert sentence in said
 
 
 def test_a_table_that_is_small_is_read_without_spark(file):
@@ -269,16 +269,16 @@ def test_a_data_file_that_is_gone_is_named(file, table, words):
 
 @pytest.mark.parametrize("total", ["total-records", "total-files-size"])
 def test_a_large_table_is_left_to_spark(total):
-    told = {"total-records": "200000", "total-files-size": str(64 << 20)}
+    summary = {"total-records": "200000", "total-files-size": str(64 << 20)}
     lake = SimpleNamespace()
 
     def small() -> bool:
-        snapshot = Snapshot(1, None, 0, told)
+        snapshot = Snapshot(1, None, 0, summary)
         lake.metadata = lambda _: Metadata({1: snapshot}, {"main": 1}, frozenset(), {})
         return is_small(lake, State("lake.shop.orders", (), 1))
 
     assert small()
-    told[total] = str(int(told[total]) + 1)
+    summary[total] = str(int(summary[total]) + 1)
     assert not small()
     assert is_small(lake, State(None, ()))
 
@@ -291,8 +291,8 @@ def test_looking_makes_nothing(tmp_path):
     assert look("status", file)[0]["batch"] is None
     done = waybill("quarantine", "list", file)
     assert done.returncode == 2
-    told = f"migration shop has no changes yet: run it first, `waybill run {file}`"
-    assert told in done.stderr.decode()
+    sentence = f"migration shop has no changes yet: run it first, `waybill run {file}`"
+    assert sentence in done.stderr.decode()
     assert not (tmp_path / "lake").exists()
 
 
@@ -319,7 +319,7 @@ def test_the_order_of_a_change_by_its_source_time():
     assert order_of(none, before, by_source_time=True) == f"1/{order_number(0)}{none[2:]}"
 
 
-def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
+def test_a_catalog_server_that_is_away_is_reported_at_once(tmp_path):
     file = tmp_path / "shop.yaml"
     uri = f"jdbc:postgresql://127.0.0.1:{free_port()}/lake"
     file.write_text(
@@ -335,10 +335,10 @@ def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
 
 
 def test_what_cannot_be_run_is_said_before_spark_starts(file):
-    for words, told in (
+    for words, sentence in (
         (("--batch", "a b"), "'a b' is no batch id"),
         (("--until-time", "2026-11-20"), "the source of shop is in files, which cannot be read up"),
     ):
         done = waybill("run", file, *words, JAVA_HOME="/nowhere")
         assert done.returncode == 2
-        assert told in done.stderr.decode()
+        assert sentence in done.stderr.decode()

@@ -48,7 +48,7 @@ def test_rows_tell_their_table_and_keys_do_too():
     assert apart.key_image() == apart.schema.Key("2")
 
 
-def test_a_masked_key_is_told_apart_too():
+def test_a_masked_key_is_distinguished_too():
     mapped = ChangeMapper(rules(masks={"id": Mask("hmac", "k")})).of(table())
     assert mapped is not None
     assert mapped.key(table().Key("1")).f1 == "shop_1.orders_1"
@@ -120,19 +120,19 @@ def test_values_that_no_message_tells_need_a_decision(kind):
     text = f"ALTER TABLE orders_1 ADD COLUMN c {kind}"
     with pytest.raises(ConfigurationError, match=r"shop_1\.orders_1 a value in the new column c"):
         ChangeMapper(rules()).map(event("ddl", text))
-    (told, *_) = ChangeMapper(rules(shared=True)).map(event("ddl", text))
-    assert told is not None
-    assert told.ddl_text == text.replace("orders_1", "orders")
+    (change, *_) = ChangeMapper(rules(shared=True)).map(event("ddl", text))
+    assert change is not None
+    assert change.ddl_text == text.replace("orders_1", "orders")
     # Of a column that is left out nobody needs to know.
     assert ChangeMapper(rules(drop=("c",))).map(event("ddl", text))[1] == OF_ONE
 
 
 def test_a_column_with_another_name_is_for_the_merge_to_stop_at():
-    (told, *_) = ChangeMapper(rules()).map(
+    (change, *_) = ChangeMapper(rules()).map(
         event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w")
     )
-    assert told is not None
-    assert told.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"
+    assert change is not None
+    assert change.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"
     masked = rules(drop=("v",))
     found = ChangeMapper(masked).map(event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w"))
     assert found[:2] == (None, STATEMENT)

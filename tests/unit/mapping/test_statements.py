@@ -70,11 +70,11 @@ def test_a_table_that_is_not_mapped_keeps_its_statement():
     "text",
     ["INSERT INTO t VALUES (1, 'x')", "UPDATE t SET a = 1 WHERE id = 2", "DELETE FROM shop.t"],
 )
-def test_statements_about_rows_are_told_only_of_rows_that_stay(text):
+def test_statements_about_rows_are_reported_only_of_rows_that_stay(text):
     """They show values as the source has them, of all its rows."""
-    told = statement(text, NAMES)
-    assert told is not None
-    assert "t_v2" in told
+    mapped = statement(text, NAMES)
+    assert mapped is not None
+    assert "t_v2" in mapped
     assert statement(text) is None
     assert statement(text, Rules(of_tables=(Rule(("*",), where="a > 1"),))) is None
     assert statement("DROP  TABLE t", Rules(of_tables=(Rule(("*",), where="a > 1"),))) is not None
@@ -93,9 +93,9 @@ def test_events_that_tell_a_statement_tell_the_mapped_one():
     unread = ChangeMapper(RULES).map(event("truncate", "empty t, please"))
     assert unread.change is not None
     assert unread.change.ddl_text is None
-    told = ChangeMapper(NAMES).map(event("other", "INSERT INTO t VALUES (1)"))
-    assert told.change is not None
-    assert told.change.ddl_text == "INSERT INTO t_v2 VALUES (1)"
+    mapped = ChangeMapper(NAMES).map(event("other", "INSERT INTO t VALUES (1)"))
+    assert mapped.change is not None
+    assert mapped.change.ddl_text == "INSERT INTO t_v2 VALUES (1)"
     assert ChangeMapper(RULES).map(event("other", "INSERT INTO t VALUES (1)"))[:2] == (
         None,
         STATEMENT,

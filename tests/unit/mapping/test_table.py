@@ -65,12 +65,12 @@ def test_columns_that_go_get_names_are_masked_and_come():
     row = image(PEOPLE, id="1", email="a@b.c", note="n")
     hashed = hashlib.sha256(b"a@b.c").hexdigest()
     known = {"number": "1", "mail": hashed, "c": "x", "s": "public"}
-    told = {"t": "2023-11-14T22:13:20.12345Z", "o": "update", "q": "7.8"}
-    assert by_name(schema, table.image(row, EVENT)) == {**known, **told}
+    added = {"t": "2023-11-14T22:13:20.12345Z", "o": "update", "q": "7.8"}
+    assert by_name(schema, table.image(row, EVENT)) == {**known, **added}
     assert by_name(schema, table.image(row, EVENT, now=False)) == known
 
 
-def test_null_and_untold_values_stay_so_behind_a_mask():
+def test_null_and_unstated_values_stay_so_behind_a_mask():
     table = mapped(masks={"*": Mask("sha256")})
     null = table.image(image(PEOPLE, id="1", email=None), EVENT)
     assert by_name(table.schema, null) == {"id": hashlib.sha256(b"1").hexdigest(), "email": None}

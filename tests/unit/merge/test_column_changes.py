@@ -17,7 +17,7 @@ from waybill.merge.column_types import (
 )
 from waybill.merge.columns import Column
 from waybill.merge.exact_casts import fits
-from waybill.records import Column as Told
+from waybill.records import Column as SourceColumn
 from waybill.records import intern_schema
 from waybill.schema_changes import CLASSES, Decision, Decisions
 from waybill.types import parse_type
@@ -106,8 +106,8 @@ def test_columns_that_come_go_and_change_their_names():
 
 
 def schema(**columns):
-    told = tuple(Told(name, parse_type(text)) for name, text in columns.items())
-    return intern_schema("shop", None, "t", told, ("id",), "mysql")
+    declared = tuple(SourceColumn(name, parse_type(text)) for name, text in columns.items())
+    return intern_schema("shop", None, "t", declared, ("id",), "mysql")
 
 
 BASE = extend((), [schema(id="int32", price="decimal(10,2)")], {}, "shop.t", 0)

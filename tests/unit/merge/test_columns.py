@@ -9,7 +9,7 @@ from waybill.lake_columns import lake_name
 from waybill.merge.column_changes import extend
 from waybill.merge.columns import Column, lake_type
 from waybill.merge.exact_casts import fits, misfit
-from waybill.records import Column as Told
+from waybill.records import Column as SourceColumn
 from waybill.records import intern_schema
 from waybill.types import parse_type
 
@@ -48,8 +48,8 @@ def test_lake_types(logical, lake):
 
 
 def schema(**columns):
-    told = tuple(Told(name, parse_type(text)) for name, text in columns.items())
-    return intern_schema("shop", None, "t", told, ("id",))
+    declared = tuple(SourceColumn(name, parse_type(text)) for name, text in columns.items())
+    return intern_schema("shop", None, "t", declared, ("id",))
 
 
 def grown(before, after, in_lake=True, declared=None):
@@ -214,14 +214,14 @@ def test_a_misfit_says_which_column_and_value():
     ],
 )
 def test_digits_of_the_second_that_the_source_states(source, lake):
-    told = (Told("c", parse_type("timestamp"), source),)
-    (column,) = extend((), [intern_schema("shop", None, "t", told, ("c",))], {}, "shop.t", 0)
+    declared = (SourceColumn("c", parse_type("timestamp"), source),)
+    (column,) = extend((), [intern_schema("shop", None, "t", declared, ("c",))], {}, "shop.t", 0)
     assert column.type == lake
 
 
 def test_a_declaration_goes_before_the_digits_that_the_source_states():
-    told = (Told("c", parse_type("timestamp"), "TIMESTAMP(9)"),)
-    schemas = [intern_schema("shop", None, "t", told, ("c",))]
+    declared = (SourceColumn("c", parse_type("timestamp"), "TIMESTAMP(9)"),)
+    schemas = [intern_schema("shop", None, "t", declared, ("c",))]
     (column,) = extend((), schemas, {"c": parse_type("timestamp(6)")}, "shop.t", 0)
     assert column.type == "timestamp_ntz"
 
@@ -254,6 +254,6 @@ def test_a_finer_time_is_refused_with_the_declaration_that_keeps_it(type_, text,
 
 
 @pytest.mark.parametrize("text", ["2024-02-30T07:08:09.123456789", "x.123456789", "infinity"])
-def test_what_is_no_time_is_told_no_declaration(text):
+def test_what_is_no_time_gets_no_declaration(text):
     said = misfit({"c": text}, [Column("c", "c", "timestamp_ntz")])
     assert said == f"column c is timestamp_ntz in the lake and cannot hold {text!r}"

@@ -81,7 +81,7 @@ def test_defaults_that_the_text_does_not_tell(definition):
         ("tsql", "n int IDENTITY(1,1)"),
     ],
 )
-def test_values_that_the_database_makes_itself_are_not_told_by_the_text(dialect, definition):
+def test_values_that_the_database_makes_itself_are_not_stated_by_the_text(dialect, definition):
     found = read_alteration(f"ALTER TABLE t ADD {definition}", dialect)
     assert found is not None
     assert (found.defaults, found.unclear) == ({}, ("n",))
@@ -132,7 +132,7 @@ def test_a_name_is_spelled_as_the_database_spells_it(dialect, name, meant, exact
         found = read_alteration(f"ALTER TABLE t {text}", dialect)
         assert found is not None
         assert found.exact == exact
-        assert found.told == bool(dialect)
+        assert found.dialect_known == bool(dialect)
         assert meant in (*found.defaults, *found.dropped)
 
 

@@ -33,12 +33,12 @@ def key_of(image) -> str:
 
 
 def read(line: str, offset: int):
-    transaction, order, operation, told, source = LINE.fullmatch(line).groups()
+    transaction, order, operation, image_text, source = LINE.fullmatch(line).groups()
     if operation in EVENTS:
         return transaction, Event(f"{offset:03}", operation, transaction)
     sequence = None if order == "full" else (int(order),)
     place = order_key(sequence, 1, 0, offset, 0, full_row=order == "full")
-    image, before = values(told), values(source)
+    image, before = values(image_text), values(source)
     key, old_key = key_of(image), key_of(before) or None
     if operation == "delete" and image is not None:
         image = None
@@ -58,10 +58,10 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("rule", "lines", "rows"), EXAMPLES, ids=[e[0] for e in EXAMPLES])
 def test_an_example(rule, lines, rows):
-    told = [read(line, offset) for offset, line in enumerate(lines)]
-    hidden = judge((), [c for _, c in told if isinstance(c, Event)], None, 0).hidden
+    lines_read = [read(line, offset) for offset, line in enumerate(lines)]
+    hidden = judge((), [c for _, c in lines_read if isinstance(c, Event)], None, 0).hidden
     names = {members.name for members in hidden}
-    changes = [c for t, c in told if isinstance(c, Change) and t not in names]
+    changes = [c for t, c in lines_read if isinstance(c, Change) and t not in names]
     wanted = [values(row) for row in rows]
     if not any("id=" in line for line in lines):
         found = bag(changes)

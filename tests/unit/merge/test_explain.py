@@ -16,14 +16,14 @@ def change(sequence, operation, image=None, key=KEY, old_key=None, offset=None):
     return Change(order, operation, key, image, old_key, ("t", 0, offset, 0))
 
 
-def told(*changes, merged=MERGED):
+def explained(*changes, merged=MERGED):
     found = explain(KEY, changes, merged)
     return [found[c.place] for c in changes]
 
 
 def test_the_newest_wins_and_older_ones_say_by_whom():
     old, new = change(1, "insert", {"id": "1"}), change(2, "delete")
-    assert told(new, old) == [
+    assert explained(new, old) == [
         "won, it is the newest: the row is deleted",
         "superseded: t/0/2/0 is newer",
     ]
@@ -33,7 +33,7 @@ def test_columns_that_older_changes_gave():
     first = change(1, "insert", {"id": "1", "n": "1", "t": "x"})
     second = change(2, "update", {"id": "1", "t": "y"})
     third = change(3, "update", {"id": "1"})
-    assert told(first, second, third) == [
+    assert explained(first, second, third) == [
         "superseded by t/0/3/0, but for n, which newer changes leave out",
         "superseded by t/0/3/0, but for t, which newer changes leave out",
         "won, it is the newest; it leaves out n, t, which older changes gave",
@@ -42,7 +42,7 @@ def test_columns_that_older_changes_gave():
 
 def test_nothing_shines_through_a_delete():
     first = change(1, "insert", {"id": "1", "n": "1", "t": "x"})
-    assert told(first, change(2, "delete"), change(3, "update", {"id": "1"}))[:2] == [
+    assert explained(first, change(2, "delete"), change(3, "update", {"id": "1"}))[:2] == [
         "superseded: t/0/3/0 is newer",
         "superseded: t/0/3/0 is newer",
     ]
@@ -51,9 +51,9 @@ def test_nothing_shines_through_a_delete():
 def test_a_row_that_moved_away_and_a_redelivery():
     image = {"id": "1", "n": "1", "t": "x"}
     moved = change(5, "update", {"id": "2"}, key='{"id":"2"}', old_key=KEY)
-    assert told(moved) == ['won, it is the newest: the row is now {"id":"2"}']
+    assert explained(moved) == ['won, it is the newest: the row is now {"id":"2"}']
     once, again = change(1, "insert", image), change(1, "insert", image, offset=9)
-    assert told(once, again) == [
+    assert explained(once, again) == [
         "the same change as t/0/9/0, once more",
         "won, it is the newest: this is the row",
     ]
@@ -67,7 +67,7 @@ def test_what_did_not_count():
         waiting={rows[2].place: "waits for the end of transaction x"},
         unmerged={rows[3].place},
     )
-    assert told(*rows, merged=merged) == [
+    assert explained(*rows, merged=merged) == [
         "void: older than a statement that emptied or dropped the table",
         "refused: column n is int",
         "waits for the end of transaction x",
@@ -84,20 +84,20 @@ def truncate(sequence, topic="t", offset=None):
 def test_a_reload_says_which_rows_it_took_away():
     reload = truncate(5, "full:shop.t@5", 0)
     merged = MERGED._replace(truncated=reload.order)
-    assert told(change(1, "insert", {"id": "1"}), reload, merged=merged) == [
+    assert explained(change(1, "insert", {"id": "1"}), reload, merged=merged) == [
         "void: older than the full reload full:shop.t@5/0/0/0",
         "took the row away: the full reload does not have it",
     ]
     again = change(5, "read", {"id": "1", "n": "1", "t": "x"}, offset=7)
     again = again._replace(place=(reload.place[0], 0, 7, 0))
-    assert told(change(1, "insert", {"id": "1"}), reload, again, merged=merged) == [
+    assert explained(change(1, "insert", {"id": "1"}), reload, again, merged=merged) == [
         "void: older than the full reload full:shop.t@5/0/0/0",
         "the row was replaced by the full reload's",
         "won, it is the newest: this is the row",
     ]
 
 
-def test_a_truncate_that_took_no_row_of_the_key_away_is_not_told():
+def test_a_truncate_that_took_no_row_of_the_key_away_is_not_reported():
     first, second = truncate(3), truncate(6)
     merged = MERGED._replace(truncated=second.order)
     changes = [change(1, "insert", {"id": "1"}), change(2, "delete"), change(4, "insert", {})]

@@ -136,7 +136,7 @@ def test_a_partition_that_comes_later_has_no_order_against_it_either(drop):
         refuse_unordered_truncates("shop.t", found.tables["shop.t"])
 
 
-def test_whether_anything_had_no_sequence_is_told():
+def test_whether_anything_had_no_sequence_is_reported():
     assert run(THREE).unordered
     assert run([DROPPED]).unordered
     assert not run([row(1, "id"), ddl(2, "DROP TABLE t")]).unordered
@@ -152,7 +152,7 @@ def behind(sequence: int, offset: int, text: str, again: bool = False) -> Statem
 
 
 @pytest.mark.parametrize("text", ["DROP TABLE t", "TRUNCATE TABLE t"])
-def test_a_statement_that_rises_takes_more_and_is_told(text):
+def test_a_statement_that_rises_takes_more_and_is_reported(text):
     first = run([row(7, "id"), behind(7, 50, text), row(30, "id")])
     assert first.state.unnumbered == {"t": {0: 50}}
     assert first.warnings == []
@@ -235,7 +235,7 @@ def test_a_state_of_before_may_still_have_a_default_that_is_void():
     assert found.warnings == []
 
 
-def test_a_column_that_was_dropped_and_is_added_again_is_told():
+def test_a_column_that_was_dropped_and_is_added_again_is_reported():
     entries = [row(1, "id"), ddl(2, BASIC), ddl(3, "ALTER TABLE t DROP COLUMN Tier"), ddl(5, GOLD)]
     for batches in cuts(entries):
         found = run(*batches)
@@ -245,7 +245,7 @@ def test_a_column_that_was_dropped_and_is_added_again_is_told():
         assert found.state.table("shop.t").dropped == {}
 
 
-def test_a_dropped_column_that_comes_back_without_a_default_is_told():
+def test_a_dropped_column_that_comes_back_without_a_default_is_reported():
     drop = ddl(3, "ALTER TABLE t DROP COLUMN n")
     add = ddl(5, "ALTER TABLE t ADD COLUMN n INT")
     for batches in cuts([row(1, "id", "n"), drop, add]):
@@ -292,7 +292,7 @@ def test_a_default_goes_to_the_column_that_rows_show():
         (("ID",), "oracle", [("TIER", "basic")], ""),
     ],
 )
-def test_a_default_whose_column_cannot_be_told_from_its_case(columns, dialect, given, warned):
+def test_a_default_whose_column_cannot_be_known_from_its_case(columns, dialect, given, warned):
     found = run([row(1, *columns)], [ddl(5, LOWER, dialect)])
     assert defaults(found) == given
     assert len(found.warnings) == bool(warned)
@@ -314,18 +314,18 @@ def test_a_rename_stops_wherever_batches_are_cut(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "warned"),
     [
         ("RENAME TABLE t TO u", "t to u"),
         ("-- by hand\nALTER TABLE shop.t RENAME TO u", "shop.t to u"),
         ("RENAME TABLE `shop`.`v` TO shop.w, w TO t", "shop.v to shop.w, w to t"),
     ],
 )
-def test_a_table_with_another_name_is_told(text, told):
+def test_a_table_with_another_name_is_reported(text, warned):
     spoken = ddl(5, text)
     for statement in (spoken, spoken._replace(qualified="shop", has_table=False)):
         (warning,) = run([row(1, "id")], [statement]).warnings
-        assert f"the source renamed {told}: " in warning
+        assert f"the source renamed {warned}: " in warning
         assert run([row(1, "id"), statement]).warnings == [warning]
 
 

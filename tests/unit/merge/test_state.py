@@ -16,9 +16,9 @@ NUMBERED = order_key((7,), 1, 0, 7, 0)
 LEFT = r"changes without a sequence id \(tables: shop\.t\) were merged by their source time"
 
 
-def state(highest: str = "", by_source_time: bool | None = None, sequence: str = "", **told):
+def state(highest: str = "", by_source_time: bool | None = None, sequence: str = "", **settings):
     """A migration with one table, whose only partition brought sequence ids up to `sequence`."""
-    table = TableState(highest=highest, places=(("t", 0),), topics=("t",), **told)
+    table = TableState(highest=highest, places=(("t", 0),), topics=("t",), **settings)
     found = MergeState({"shop.t": table}, reached={"t": {0: Reached(sequence, 5)}})
     found.by_source_time = by_source_time
     return MergeState.from_json(found.to_json())
@@ -39,16 +39,16 @@ def test_source_time_may_come_to_rows_that_positions_ordered():
 
 
 @pytest.mark.parametrize(
-    "told", [{"truncated": PLACED}, {"defaults": (Default(PLACED, "tier", "basic"),)}]
+    "ordered", [{"truncated": PLACED}, {"defaults": (Default(PLACED, "tier", "basic"),)}]
 )
-def test_source_time_may_not_come_where_a_position_orders_a_statement(told):
+def test_source_time_may_not_come_where_a_position_orders_a_statement(ordered):
     """What a TRUNCATE took away would be newer than it, and come back from the log."""
     for known in (False, None):
-        found = state(PLACED, known, **told)
+        found = state(PLACED, known, **ordered)
         found.check_order(by_source_time=False)
         with pytest.raises(ConfigurationError, match=r"of shop\.t was merged by its position"):
             found.check_order(by_source_time=True)
-    state(TIMED, True, **told).check_order(by_source_time=True)
+    state(TIMED, True, **ordered).check_order(by_source_time=True)
 
 
 def test_states_of_before_show_how_they_were_made():

@@ -26,52 +26,52 @@ from waybill.spec.durations import seconds_of
 X, Y = Open("x", 7, 100, "0", 5), Open("y", 8, 200)
 
 
-def told(*events):
+def events_of(*events):
     return [Event(str(n), operation, id_, 5 + n) for n, (operation, id_) in enumerate(events)]
 
 
 def test_begun_and_not_ended_waits():
-    verdict = judge((), told(("begin", "x"), ("begin", "y"), ("commit", "y")), 7, 100)
+    verdict = judge((), events_of(("begin", "x"), ("begin", "y"), ("commit", "y")), 7, 100)
     assert verdict.open == (X,)
     assert verdict.hidden == {Members("x")}
 
 
 def test_an_end_in_a_later_batch_lets_go_or_drops():
-    verdict = judge((X, Y), told(("commit", "x"), ("rollback", "y")), 9, 300)
+    verdict = judge((X, Y), events_of(("commit", "x"), ("rollback", "y")), 9, 300)
     assert (verdict.open, [t.id for t in verdict.released]) == ((), ["x"])
     assert verdict.dropped == (Y,)
     assert verdict.hidden == {Members("y")}
 
 
 def test_what_stays_open_keeps_its_beginning():
-    assert judge((X,), told(("begin", "x")), 9, 300).open == (X,)
+    assert judge((X,), events_of(("begin", "x")), 9, 300).open == (X,)
     assert judge((X,), [], 9, 300).open == (X,)
 
 
 def test_a_name_that_is_used_again_waits_again():
-    events = told(("begin", "x"), ("commit", "x"), ("begin", "x"))
+    events = events_of(("begin", "x"), ("commit", "x"), ("begin", "x"))
     assert judge((), events[::-1], 7, 100).open == (Open("x", 7, 100, "2", 7),)
 
 
 def test_ends_of_transactions_that_nobody_began_change_nothing():
-    verdict = judge((), told(("commit", "x")), 7, 100)
+    verdict = judge((), events_of(("commit", "x")), 7, 100)
     assert (verdict.open, verdict.released, verdict.hidden) == ((), (), set())
 
 
 def test_what_was_rolled_back_stays_so_until_its_name_begins_anew():
-    verdict = judge((X,), told(("rollback", "x")), 9, 300)
+    verdict = judge((X,), events_of(("rollback", "x")), 9, 300)
     gone = verdict.not_merged([("x", "b2"), ("x", "b1")]).gone
     assert gone == (RolledBack("x", "x", ("b1", "b2")),)
     later = judge((), [], 10, 400, gone=gone)
     assert later.hidden == {X.members}
-    assert judge((), told(("rollback", "x")), 10, 400, gone=gone).gone == gone
-    anew = judge((), told(("begin", "x"), ("commit", "x")), 11, 500, gone=gone)
+    assert judge((), events_of(("rollback", "x")), 10, 400, gone=gone).gone == gone
+    anew = judge((), events_of(("begin", "x"), ("commit", "x")), 11, 500, gone=gone)
     assert (anew.hidden, [t.again for t in anew.gone]) == (set(), [True])
     assert anew.gone[0].batches == ("b1", "b2")
 
 
 def test_a_place_tells_rows_of_what_was_rolled_back_from_those_of_a_later_transaction():
-    found = judge((), told(("rollback", "768:12")), 9, 300).gone
+    found = judge((), events_of(("rollback", "768:12")), 9, 300).gone
     assert [found[0].members.have(f"768:{place}") for place in (3, 12, 13)] == [True, True, False]
 
 
@@ -113,7 +113,7 @@ def test_the_end_of_a_postgresql_transaction_has_another_place_than_its_beginnin
 def test_a_txid_that_is_used_again_is_another_transaction():
     first, again = "768:100", "768:9000"
     events = [("begin", first), ("commit", "768:200"), ("begin", again)]
-    verdict = judge((), told(*events), 7, 100)
+    verdict = judge((), events_of(*events), 7, 100)
     assert verdict.hidden == {Members("768", 9000, None)}
 
 
@@ -152,32 +152,32 @@ def test_what_others_name_theirs(id_: str):
 
 
 def test_the_next_begin_of_a_binlog_ends_the_transaction_before():
-    verdict = judge((), told(("begin", SERIAL[0]), ("begin", SERIAL[1])), 7, 100)
+    verdict = judge((), events_of(("begin", SERIAL[0]), ("begin", SERIAL[1])), 7, 100)
     assert [t.id for t in verdict.open] == [SERIAL[1]]
     carried = verdict.open
-    third = judge(carried, told(("begin", "0-7001-114"), ("commit", "0-7001-114")), 8, 200)
+    third = judge(carried, events_of(("begin", "0-7001-114"), ("commit", "0-7001-114")), 8, 200)
     assert (third.open, third.released) == ((), carried)
 
 
 @pytest.mark.parametrize("came", [Came(1, followed=True), Came(1, statement=True)])
 def test_a_later_row_or_a_statement_ends_a_transaction_of_a_binlog(came: Came):
-    verdict = judge((), told(("begin", SERIAL[0])), 7, 100, lambda _: {SERIAL[0]: came})
+    verdict = judge((), events_of(("begin", SERIAL[0])), 7, 100, lambda _: {SERIAL[0]: came})
     assert verdict.open == ()
-    waiting = judge((), told(("begin", SERIAL[0])), 7, 100, lambda _: {SERIAL[0]: Came(1)})
+    waiting = judge((), events_of(("begin", SERIAL[0])), 7, 100, lambda _: {SERIAL[0]: Came(1)})
     assert [t.id for t in waiting.open] == [SERIAL[0]]
 
 
 def test_a_transaction_of_a_binlog_that_was_cut_begins_anew():
-    first = judge((), told(("begin", SERIAL[0])), 7, 100)
-    again = judge(first.open, told(("begin", SERIAL[0])), 8, 200)
+    first = judge((), events_of(("begin", SERIAL[0])), 7, 100)
+    again = judge(first.open, events_of(("begin", SERIAL[0])), 8, 200)
     assert again.open == first.open
-    ended = judge(again.open, told(("commit", SERIAL[0])), 9, 300)
+    ended = judge(again.open, events_of(("commit", SERIAL[0])), 9, 300)
     assert (ended.open, [t.id for t in ended.released]) == ((), [SERIAL[0]])
 
 
 @pytest.mark.parametrize("id_", [SERIAL[0], PG[0], "00000025:00000d08:0025"])
 def test_what_can_only_have_been_committed_does_not_stop_the_batch(id_: str):
-    begun = judge((), told(("begin", id_)), 7, 100)
+    begun = judge((), events_of(("begin", id_)), 7, 100)
     late = judge(begun.open, [], 8, 200, longest="1m")
     assert (late.open, late.released) == ((), begun.open)
     assert "its end has not come within transactions.longest_wait (1m)" in late.warnings[0]

@@ -39,11 +39,11 @@ ROWS = st.lists(
 
 
 def table_of(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
-    told = [
+    rows_of = [
         {"number": n, "key": k, "order": o, "live": i is not None, "image": i, "whole": w}
         for n, k, o, i, w in rows
     ]
-    return pa.Table.from_pylist(told, WINNERS)
+    return pa.Table.from_pylist(rows_of, WINNERS)
 
 
 def newest(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[int, str], tuple[Any, ...]]:
@@ -109,8 +109,8 @@ def test_only_rows_of_wanted_tables_above_their_truncate_count():
         ".u": Wanted(2, 1, ""),
     }
     (found,) = winners([batch], tables)
-    told = [(r["number"], r["key"], r["live"], r["image"], r["whole"]) for r in found.to_pylist()]
-    assert sorted(told) == [
+    kept = [(r["number"], r["key"], r["live"], r["image"], r["whole"]) for r in found.to_pylist()]
+    assert sorted(kept) == [
         (0, "1", False, None, False),
         (1, "7", True, "{}", False),
         (2, "8", True, "{}", True),
@@ -298,9 +298,9 @@ def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most
     )
     writer = DataFileWriter(str(tmp_path), str(tmp_path), schema, ())
     target = Target((Column("id", "id", "int"),), "b1", writer, (), most)
-    told = {"part": 0, "number": 0, "bucket": 0, "winners": packed(table_of(rows))}
+    piece = {"part": 0, "number": 0, "bucket": 0, "winners": packed(table_of(rows))}
     kinds = [pa.int32(), pa.int32(), pa.int32(), pa.binary()]
-    given = pa.RecordBatch.from_pylist([told], pa.schema(list(zip(told, kinds, strict=True))))
+    given = pa.RecordBatch.from_pylist([piece], pa.schema(list(zip(piece, kinds, strict=True))))
     found = [row for batch in written({0: target})([given]) for row in batch.to_pylist()]
     doubtful = [row for row in found if row["kind"] == DOUBTFUL]
     files = [row for row in found if row["kind"] == WRITTEN]

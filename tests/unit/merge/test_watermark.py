@@ -69,7 +69,7 @@ def test_it_is_kept_with_the_batch():
     assert MergeState.from_json(found.to_json()).watermark("shop.t") == Reached(order(7), 7)
 
 
-def test_time_that_goes_on_while_sequences_fall_is_told():
+def test_time_that_goes_on_while_sequences_fall_is_reported():
     """As after a failover, when the binlog's numbers begin anew."""
     before = {"t": {0: reached(12, 900), 1: reached(5, 100)}}
     assert fell_back(before, {("t", 0): reached(3, 901), ("t", 1): reached(6, 101)}) == [

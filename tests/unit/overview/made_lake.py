@@ -103,14 +103,14 @@ class MadeLake(History):
         full = self.log(table) if name is None else f"lake.{self.migration}.{name}"
         known = self.tables.get(full, Metadata({}, {}, frozenset(), {}))
         number = next(self._ids)
-        told = report or StageReport(stage, batch)
-        told.stage, told.file = stage, self.file
+        made = report or StageReport(stage, batch)
+        made.stage, made.file = stage, self.file
         summary = {
             "waybill.batch": batch,
             "waybill.stage": stage,
             "waybill.cursor": json.dumps(cursor),
-            "waybill.report": json.dumps(told.to_dict()),
-            "total-records": str(told.rows_out),
+            "waybill.report": json.dumps(made.to_dict()),
+            "total-records": str(made.rows_out),
         }
         parent = known.refs.get("main")
         snapshot = Snapshot(number, parent, next(self._clock), summary)
@@ -174,8 +174,8 @@ class MadeLake(History):
         after, upto = self._read("outbox", "convert", "changes"), self.head_of("changes")
         came = list(self.between(self.log("changes"), after, upto))
         messages = sum(c.report["rows_out"] for c in came)
-        told = {"changes": messages, "messages": messages, "refused": {}, "skipped": {}}
-        report.details = {**report.details, "targets": {"canal": told}}
+        counts = {"changes": messages, "messages": messages, "refused": {}, "skipped": {}}
+        report.details = {**report.details, "targets": {"canal": counts}}
         report.losses = {"canal": {"sequence_id": messages}} if messages else {}
         cursor = {**cursor, "changes": {"after": after, "upto": upto}}
         self.commit("outbox", "convert", batch, cursor, report)

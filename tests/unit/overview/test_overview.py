@@ -39,7 +39,7 @@ def lake():
     return MadeLake()
 
 
-def told(spec, lake: MadeLake) -> tuple[Index, dict[str, BatchAccount]]:
+def overview_of(spec, lake: MadeLake) -> tuple[Index, dict[str, BatchAccount]]:
     """What is on disk after an overview was written."""
     write_overview(spec, lake)
     index = read_index(spec)
@@ -61,13 +61,13 @@ def states(account: BatchAccount) -> list[str]:
 
 
 def test_a_lake_without_commits(spec, lake):
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     assert (index.batches, accounts, index.lag, index.held) == ([], {}, 0, None)
 
 
 def test_a_batch_that_went_through(spec, lake):
     lake.run("b-1", 10, refused=2)
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     (line,) = index.batches
     assert (line.state, line.verdict) == ("published", "passed")
     assert (line.rows_in, line.published, line.refused) == (10, 8, 2)
@@ -92,15 +92,15 @@ def test_a_batch_that_went_through(spec, lake):
 
 def test_only_tables_that_changed_are_looked_into(spec, lake):
     lake.run("b-1", 10)
-    told(spec, lake)
+    overview_of(spec, lake)
     assert lake.looked_into == ["shop_orders"]
     lake.looked_into.clear()
     lake.snapshot("b-2", 5)
     lake.convert("b-2")
-    before, _ = told(spec, lake)
+    before, _ = overview_of(spec, lake)
     assert lake.looked_into == []
     lake.validate("b-2", lake.merge("b-2"))
-    after, _ = told(spec, lake)
+    after, _ = overview_of(spec, lake)
     assert lake.looked_into == ["shop_orders"]
     assert [(line.table, line.batch) for line in before.tables] == [("shop.orders", "b-1")]
     assert [(line.table, line.batch) for line in after.tables] == [("shop.orders", "b-2")]
@@ -113,7 +113,7 @@ def test_a_held_batch_and_the_one_behind_it(spec, lake):
     lake.validate("b-2", lake.merge("b-2"), passes=False)
     lake.snapshot("b-3", 7)
     lake.convert("b-3")
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     assert index.held == "b-2"
     assert [rule.rule for rule in index.held_rules] == ["The share of refused messages is low"]
     assert states(accounts["b-2"]) == ["done", "done", "held", "held", "waiting"]
@@ -130,18 +130,18 @@ def test_a_batch_that_is_merged_and_not_judged_is_not_held(spec, lake):
     lake.snapshot("b-1", 5)
     lake.convert("b-1")
     branch = lake.merge("b-1")
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     assert (index.held, index.unjudged, index.held_rules) == (None, "b-1", [])
     assert accounts["b-1"].stages[2].state == "done"
     lake.validate("b-1", branch, passes=False)
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     assert (index.held, index.unjudged) == ("b-1", None)
     lake.drop("merges", branch)
     again = lake.merge("b-1")
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     assert (index.held, index.unjudged) == (None, "b-1"), "what was said was said of another merge"
     lake.validate("b-1", again)
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     assert (index.held, index.unjudged) == (None, None)
 
 
@@ -151,11 +151,11 @@ def test_a_held_batch_that_was_dropped(spec, lake):
     branch = lake.merge("b-1")
     lake.validate("b-1", branch, passes=False)
     lake.drop("merges", branch)
-    _, accounts = told(spec, lake)
+    _, accounts = overview_of(spec, lake)
     merge = accounts["b-1"].stages[2]
     assert (merge.state, merge.by) == ("dropped", None)
     lake.run("b-2", 1)
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     merge, validate, publish = accounts["b-1"].stages[2:]
     assert (merge.state, merge.by) == ("dropped", "b-2")
     assert validate.state == "dropped"
@@ -169,10 +169,10 @@ def test_killed_runs_are_taken_along_by_the_next(spec, lake):
     lake.snapshot("b-1", 3)
     lake.snapshot("b-2", 4)
     lake.convert("b-2", half=True)
-    _, accounts = told(spec, lake)
+    _, accounts = overview_of(spec, lake)
     assert states(accounts["b-2"]) == ["done", "part", "waiting", "waiting", "waiting"]
     lake.run("b-3", 5)
-    _, accounts = told(spec, lake)
+    _, accounts = overview_of(spec, lake)
     assert states(accounts["b-1"]) == ["done", *["taken"] * 4]
     assert [stage.by for stage in accounts["b-1"].stages[1:]] == ["b-2", "b-3", "b-3", "b-3"]
     assert states(accounts["b-2"]) == ["done", "part", "taken", "taken", "taken"]
@@ -185,7 +185,7 @@ def test_what_waits_before_publish(spec, lake):
     lake.snapshot("b-2", 6)
     lake.convert("b-2")
     lake.validate("b-2", lake.merge("b-2"))
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     assert [(w.batches, w.rows) for w in index.waiting] == [(0, 0), (0, 0), (0, 0), (1, 6)]
     assert accounts["b-2"].state == "under way"
     assert index.lag == 6
@@ -193,35 +193,35 @@ def test_what_waits_before_publish(spec, lake):
 
 def test_refused_rows_are_counted_once_and_then_added_up(spec, lake):
     lake.run("b-1", 10, refused=2)
-    told(spec, lake)
+    overview_of(spec, lake)
     scans = lake.scans
     lake.run("b-2", 10, refused=3)
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     assert index.refused_waiting == 5
     assert lake.scans == scans + 1, "the record of merges is read once, refused rows are not"
 
 
 def test_a_replay_is_counted_anew(spec, lake):
     lake.run("b-1", 10, refused=4)
-    told(spec, lake)
+    overview_of(spec, lake)
     del lake.rows[lake.log("changes")][:3]
     lake.snapshot("b-2", 0)
     lake.convert("b-2", again=True)
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     assert index.refused_waiting == 1
 
 
 def test_counting_gives_up_where_there_are_too_many(spec, lake, monkeypatch):
     monkeypatch.setattr("waybill.overview.backlog.MOST_COUNTED", 3)
     lake.run("b-1", 10, refused=9)
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     assert (index.quarantine.rows, index.quarantine.more) == (3, True)
 
 
 def test_the_same_lake_gives_the_same_files(spec, lake):
     lake.run("b-1", 10)
     lake.run("b-2", 10)
-    told(spec, lake)
+    overview_of(spec, lake)
     folder = Path(writing.reports(spec))
     for file in folder.rglob("waybill.json"):
         file.write_bytes(b"old")
@@ -234,13 +234,13 @@ def test_the_same_lake_gives_the_same_files(spec, lake):
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": 0}', None])
 def test_a_lost_or_damaged_index_is_made_again(spec, lake, damage):
     lake.run("b-1", 10, refused=1)
-    before, accounts = told(spec, lake)
+    before, accounts = overview_of(spec, lake)
     place = Path(writing.reports(spec), writing.INDEX)
     place.unlink()
     if damage is not None:
         place.write_bytes(damage)
         assert read_index(spec) is None
-    after, again = told(spec, lake)
+    after, again = overview_of(spec, lake)
     assert msgspec.structs.replace(after, written=before.written) == before
     assert accounts == again
 
@@ -257,17 +257,17 @@ def test_a_lost_write_is_made_good_by_the_next(spec, lake, monkeypatch):
             write_overview(spec, lake)
     assert read_index(spec) is None, "the index is last, so that it names no account that is not"
     lake.snapshot("b-2", 1)
-    _, accounts = told(spec, lake)
+    _, accounts = overview_of(spec, lake)
     assert accounts["b-1"].state == "published"
 
 
 def test_batches_stay_when_their_commits_expire(spec, lake):
     for number in range(1, 5):
         lake.run(f"b-{number}", 10)
-    before, _ = told(spec, lake)
+    before, _ = overview_of(spec, lake)
     for table in ("archive", "changes", "outbox", "merges", "runs", "published"):
         lake.expire(table, 2)
-    after, accounts = told(spec, lake)
+    after, accounts = overview_of(spec, lake)
     assert after.batches == before.batches
     assert states(accounts["b-1"]) == ["done"] * 5
 
@@ -277,7 +277,7 @@ def test_old_batches_are_read_again_only_while_they_are_open(spec, lake, monkeyp
     monkeypatch.setattr(writing, "WINDOW", 2)
     lake.run("b-00", 5, refused=1)
     lake.snapshot("b-01", 3)
-    told(spec, lake)
+    overview_of(spec, lake)
     read = []
     original = writing.read_commits
 
@@ -288,17 +288,17 @@ def test_old_batches_are_read_again_only_while_they_are_open(spec, lake, monkeyp
     monkeypatch.setattr(writing, "read_commits", noted)
     for number in range(2, 7):
         lake.snapshot(f"b-{number:02}", 1)
-        told(spec, lake)
+        overview_of(spec, lake)
     assert read == [3, 4, 5, 6, 7], "as far back as the batch that waits"
     for number in range(7, 12):
         lake.run(f"b-{number:02}", 10, refused=2)
-        told(spec, lake)
-    by_and_by, accounts = told(spec, lake)
+        overview_of(spec, lake)
+    by_and_by, accounts = overview_of(spec, lake)
     assert read[-1] == 2
     assert by_and_by.refused_waiting == 11
     assert accounts["b-01"].state == "taken"
     Path(writing.reports(spec), writing.INDEX).unlink()
-    at_once, again = told(spec, lake)
+    at_once, again = overview_of(spec, lake)
     assert msgspec.structs.replace(at_once, written=by_and_by.written) == by_and_by
     assert again == accounts
 
@@ -306,10 +306,10 @@ def test_old_batches_are_read_again_only_while_they_are_open(spec, lake, monkeyp
 def test_many_lost_writes_are_made_good_too(spec, lake, monkeypatch):
     monkeypatch.setattr(writing, "WINDOW", 2)
     lake.run("b-00", 5, refused=1)
-    told(spec, lake)
+    overview_of(spec, lake)
     for number in range(1, 9):
         lake.run(f"b-{number:02}", 10, refused=1)
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     assert [line.batch for line in index.batches] == [f"b-{n:02}" for n in range(8, -1, -1)]
     assert {account.state for account in accounts.values()} == {"published"}
     assert index.refused_waiting == 9
@@ -319,7 +319,7 @@ def test_no_more_than_the_last_batches(spec, lake, monkeypatch):
     monkeypatch.setattr(writing, "LAST", 3)
     for number in range(1, 6):
         lake.run(f"b-{number}", 1)
-        index, _ = told(spec, lake)
+        index, _ = overview_of(spec, lake)
     assert [line.batch for line in index.batches] == ["b-5", "b-4", "b-3"]
 
 
@@ -341,7 +341,7 @@ def test_half_of_a_surrogate_pair_in_a_name():
     assert read.source.place == "topic \\ud83d"
 
 
-def test_a_decision_is_told(spec, lake):
+def test_a_decision_is_reported(spec, lake):
     lake.snapshot("b-1", 5)
     lake.convert("b-1")
     branch = lake.merge("b-1")
@@ -360,7 +360,7 @@ def test_a_decision_is_told(spec, lake):
         }
     }
     lake.commit("runs", "gate-approved", "b-1", {"merges": head}, report)
-    index, accounts = told(spec, lake)
+    index, accounts = overview_of(spec, lake)
     assert index.decided == "approved by ann at now: known"
     assert accounts["b-1"].verdict.decided == index.decided
 
@@ -380,7 +380,7 @@ def test_nothing_heavy_is_loaded():
 def test_an_outline_is_the_index_without_what_a_list_does_not_need(spec, lake):
     for number in range(5):
         lake.run(f"b-{number}", 10 + number)
-    index, _ = told(spec, lake)
+    index, _ = overview_of(spec, lake)
     outline = read_outline(spec, 2)
     assert outline == msgspec.structs.replace(index, batches=index.batches[:2], tables=[])
     content = encoded(index)

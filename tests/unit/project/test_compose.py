@@ -185,13 +185,13 @@ def test_commands_are_those_that_are_there():
 
 def test_the_broker_has_the_settings_of_the_one_without_containers():
     places = re.compile("LISTENER|VOTERS|LOG_DIRS|NODE_ID|PROCESS_ROLES")
-    told = {
+    settings = {
         name.removeprefix("KAFKA_").lower().replace("_", "."): value
         for name, value in SERVICES["kafka"]["environment"].items()
         if not places.search(name)
     }
-    assert told
-    assert {name: SETTINGS.get(name) for name in told} == told
+    assert settings
+    assert {name: SETTINGS.get(name) for name in settings} == settings
 
 
 def test_connections_are_those_of_the_stack_without_containers(tmp_path, monkeypatch):

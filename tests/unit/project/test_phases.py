@@ -46,8 +46,8 @@ def run(tmp_path):
 
 def summary(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """How each phase ended."""
-    told = done.stdout.partition("\n== tests")[2].partition("\n== failures")[0]
-    lines = [line.split(maxsplit=1) for line in told.splitlines()[1:] if line]
+    output = done.stdout.partition("\n== tests")[2].partition("\n== failures")[0]
+    lines = [line.split(maxsplit=1) for line in output.splitlines()[1:] if line]
     return {name: how.split("  ")[0] for name, how in lines}
 
 

@@ -129,8 +129,8 @@ def test_parts_do_not_depend_on_how_the_messages_arrive(data):
     limits = Limits(data.draw(st.integers(1, 10)), data.draw(st.integers(1, 100)))
     parts = parts_of(rows, 1000, limits)
     assert parts_of(rows, data.draw(st.integers(1, 9)), limits) == parts
-    told = [row for _, _, own in parts for row in own]
-    assert [(r["group"], r["offset"], r["message"], r["value"]) for r in told] == [
+    ordered = [row for _, _, own in parts for row in own]
+    assert [(r["group"], r["offset"], r["message"], r["value"]) for r in ordered] == [
         (r["group"], r["offset"], r["message"], r["value"]) for r in rows
     ]
     for group, own in groupby(parts, key=lambda part: part[0]):
@@ -197,7 +197,7 @@ def test_equal_checksums_are_equal_messages(one, other, size):
         ([(b"a", b"b", [("x", b"y")])], [(b"a", b"b", [("xy", b"")])]),
     ],
 )
-def test_messages_that_look_alike_have_different_checksums(one, other):
+def test_messages_that_look_the_same_have_different_checksums(one, other):
     assert summed(one).sha256 != summed(other).sha256
 
 

@@ -1,4 +1,4 @@
-"""What is told while a task sends: how many of how many, when there is something new."""
+"""What is reported while a task sends: how many of how many, when there is something new."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entry(messages: int) -> Entry:
 
 
 def lines_of(monkeypatch, looks, before: int = 0) -> list[str]:
-    """What is told when the ledger is found as `looks` say, one after another."""
+    """What is reported when the ledger is found as `looks` say, one after another."""
     said: list[str] = []
     rest = iter(looks)
     seen = []
@@ -43,7 +43,9 @@ def lines_of(monkeypatch, looks, before: int = 0) -> list[str]:
 
     monkeypatch.setattr(progress, "read_entries", read_entries)
     limit = time.monotonic() + 20
-    with progress.told_of(SENDING, before, lambda text, *args: said.append(text % args), 0.001):
+    with progress.reporting_progress(
+        SENDING, before, lambda text, *args: said.append(text % args), 0.001
+    ):
         while len(seen) <= len(looks) and time.monotonic() < limit:
             time.sleep(0.001)
     count = len(said)
@@ -52,7 +54,7 @@ def lines_of(monkeypatch, looks, before: int = 0) -> list[str]:
     return said
 
 
-def test_what_is_new_is_told_once(monkeypatch):
+def test_what_is_new_is_reported_once(monkeypatch):
     first = {("b1", 0): entry(250), ("b0", 0): entry(9)}
     second = {**first, ("b1", 1): entry(350), ("b2", 0): entry(20)}
     assert lines_of(monkeypatch, [{}, first, first, second]) == [
@@ -62,7 +64,7 @@ def test_what_is_new_is_told_once(monkeypatch):
     assert lines_of(monkeypatch, [first], before=250) == []
 
 
-def test_trouble_is_told_and_looking_goes_on(monkeypatch):
+def test_trouble_is_reported_and_looking_goes_on(monkeypatch):
     looks = [UnreachableError("no broker answers"), {("b1", 0): entry(250)}]
     assert lines_of(monkeypatch, looks) == [
         "publish: out: how much was sent is not known: no broker answers",

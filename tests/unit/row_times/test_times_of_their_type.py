@@ -59,8 +59,8 @@ def fits(kind: str, text: str | None) -> bool:
     schema = intern_schema("d", None, "t", (Column("v", parse_type(kind)),), None)
     check = times_check(schema)
     assert check is not None
-    told = image(schema, v=text)
-    change = Change("insert", schema, Message("t", 0, 0, None, None, None), after=told)
+    row = image(schema, v=text)
+    change = Change("insert", schema, Message("t", 0, 0, None, None, None), after=row)
     sentence = refusal_of(check, change)
     assert sentence is None or ("'v'" in sentence and "declare" in sentence)
     return sentence is None
@@ -151,7 +151,7 @@ def test_the_zone_moves_the_clock_and_leaves_offsets_alone():
 
 
 @pytest.mark.parametrize("bulk", [False, True])
-def test_rows_of_changes_are_refused_alike(bulk):
+def test_rows_of_changes_are_refused_the_same_way(bulk):
     """The way of the lake: the message goes to quarantine, its neighbours are taken."""
     lines = [ogg(n, "2020-03-01 05:00:00") for n in range(1, 30)]
     lines[7] = ogg(8, "1126827447.5")

@@ -164,7 +164,7 @@ def test_a_glob_and_a_file_take_any_suffix(tmp_path: Path) -> None:
     assert places(rows) == [("in", 0, 0, b"odd")]
 
 
-def test_links_are_followed_and_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_links_are_followed_and_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     folder, far = tmp_path / "in", tmp_path / "far"
     (folder / "sub").mkdir(parents=True)
     (far / "deep").mkdir(parents=True)
@@ -181,12 +181,12 @@ def test_links_are_followed_and_what_cannot_be_read_is_told(tmp_path: Path) -> N
     ):
         (folder / name).symlink_to(target)
     os.mkfifo(folder / "pipe.jsonl")
-    for path, told in ((folder, True), (folder / "**" / "*.jsonl", False)):
+    for path, sorted_out in ((folder, True), (folder / "**" / "*.jsonl", False)):
         rows, work, *_ = read(source(path))
         assert [row["value"] for row in rows] == [b"a", b"b", b"c"]
         assert [task.name for task in work.tasks] == ["a.jsonl", "b.jsonl", "deep/c.jsonl"]
         odd = ["0.jsonl", "latest.jsonl", "nowhere.jsonl", "pipe.jsonl"]
-        assert work.left_out == odd + ["sub/above"] * told
+        assert work.left_out == odd + ["sub/above"] * sorted_out
     # A link has the times of what it leads to.
     cursor = FilesCursor(str(folder), {}, 0, 0)
     before = {task.name: task.token for task in files.plan(source(folder), cursor).tasks}
@@ -203,7 +203,7 @@ def test_a_name_may_hold_what_means_something_in_urls(tmp_path: Path) -> None:
     assert [row["value"] for row in read(source(f"file://{tmp_path}/a::b.jsonl"))[0]] == [b"1"]
 
 
-def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch) -> None:
+def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "sub").mkdir()
     list_folder = os.scandir
 
@@ -252,7 +252,7 @@ def rewritten_longer(path: Path) -> None:
         file.write(b"more\n")
 
 
-def rewritten_alike(path: Path) -> None:
+def rewritten_in_place(path: Path) -> None:
     before = path.stat()
     path.write_bytes(b"eno\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -266,7 +266,7 @@ def removed(path: Path) -> None:
     ("spoil", "sentence"),
     [
         (rewritten_longer, r"a\.jsonl has changed since it was read \(had 4 bytes and has 9\)"),
-        (rewritten_alike, r"a\.jsonl has changed since it was read \(has other content\)"),
+        (rewritten_in_place, r"a\.jsonl has changed since it was read \(has other content\)"),
         (removed, r"a\.jsonl, read before, is no longer among"),
     ],
 )
@@ -528,6 +528,6 @@ def test_files_that_were_moved_keep_their_positions_when_they_are_read_afresh(
     assert read_cursor([data]).topic == "shop"
     assert read_cursor([{**data, "topic": "x"}, data]).topic == "x"
     assert files.plan(source(new), read_cursor([data]), afresh=True).topic == "shop"
-    told = files.plan(source(new, topic="mine"), read_cursor([data]), afresh=True)
-    assert {task.topic for task in told.tasks} == {"mine"}
-    assert told.topic is None
+    plan = files.plan(source(new, topic="mine"), read_cursor([data]), afresh=True)
+    assert {task.topic for task in plan.tasks} == {"mine"}
+    assert plan.topic is None

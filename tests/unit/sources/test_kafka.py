@@ -219,7 +219,7 @@ def history_of(batches, afresh=False):
         [("one", 10), *(("", 10 + n) for n in range(100))],  # among them cursors that name all
     ],
 )
-def test_a_topic_made_again_is_noticed_whatever_brokers_told_before(batches):
+def test_a_topic_made_again_is_noticed_whatever_brokers_said_before(batches):
     known = read_positions(history_of(batches))
     assert known.ids == {"shop": "one"}
     with pytest.raises(SourceError, match="the topic shop was deleted and made again"):
@@ -231,7 +231,7 @@ def test_an_empty_id_in_a_newer_cursor_hides_none():
     assert read_positions([cursor, *history_of([("one", 10)])]).ids == {"shop": "one"}
 
 
-def test_a_full_run_takes_the_id_as_it_is_told():
+def test_a_full_run_takes_the_id_as_it_is_reported():
     assert read_positions(history_of([("one", 10), ("", 5)], afresh=True)).ids == {"shop": ""}
 
 
@@ -250,18 +250,18 @@ def test_a_header_whose_name_is_not_utf_8(played):
     names = [[b"ok", b"a"]] * 200 + [*bad, [b"ok", b"b\0c"], []] * 2
     send_raw_headers(played, "shop", names)
     properties = {"bootstrap.servers": played, "log_level": "0"}
-    span, told = Range("shop", 0, 0, 210), {}
+    span, reads = Range("shop", 0, 0, 210), {}
     with pytest.raises(
         SourceError, match=r"offset 200 of partition 0 of the topic shop.*leave_out"
     ):
-        list(read_ranges([span], RangeOptions(properties, "b1"), told.__setitem__))
+        list(read_ranges([span], RangeOptions(properties, "b1"), reads.__setitem__))
     going_on = RangeOptions(properties, "b1", without_headers=True)
-    batches = list(read_ranges([span], going_on, told.__setitem__))
+    batches = list(read_ranges([span], going_on, reads.__setitem__))
     found = [row["headers"] for batch in batches for row in batch.to_pylist()]
     keys = [headers and [header["key"] for header in headers] for headers in found]
     # The client ends names at a byte 0.
     assert keys == [["ok", "a"]] * 200 + [None, None, None, ["ok", "b"], None] * 2
-    assert told == {span: Read(rows=210, bytes=210, bare=6)}
+    assert reads == {span: Read(rows=210, bytes=210, bare=6)}
 
 
 def test_another_failure_of_the_client_is_not_taken_for_a_header(monkeypatch):
@@ -303,7 +303,7 @@ def test_the_size_of_pieces():
     assert piece_size(100, 2, 250_000) == 50_000
     assert piece_size(400_000, 2, 250_000) == 200_000
     assert piece_size(10**9, 2, 250_000) == 250_000
-    # Long messages: earlier batches told how long.
+    # Long messages: earlier batches showed how long.
     assert piece_size(10**9, 2, 250_000, 1 << 20) == BYTES_PER_TASK >> 20
     assert piece_size(10**9, 2, 250_000, 1 << 40) == 1
     assert piece_size(0, 2, 250_000) == 50_000

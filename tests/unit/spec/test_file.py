@@ -72,7 +72,7 @@ def test_a_wrong_json_file_names_its_line(write):
     )
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file(write):
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file(write):
     text = """\
 name: Shop
 shedule: "@hourly"
@@ -109,12 +109,12 @@ publish:
     ]
 
 
-def test_two_targets_of_one_name_are_told(write):
+def test_two_targets_of_one_name_are_reported(write):
     text = GOOD + "  - {envelope: canal, files: {path: other}}\n"
     assert problems(write(text)) == ["1: two targets are called 'canal'; give each a name:"]
 
 
-def test_two_targets_with_one_path_are_told(write):
+def test_two_targets_with_one_path_are_reported(write):
     text = GOOD + "  - {envelope: maxwell, files: {path: out/}}\n"
     sentence = "the targets 'canal' and 'maxwell' publish files to one path; give each a path of"
     assert problems(write(text)) == [f"1: {sentence} its own:"]
@@ -126,8 +126,8 @@ def test_a_migration_starts_by_time_or_after_assets(write):
     sentence = "schedule and after_assets both say when it runs; leave out one:"
     assert problems(write(both)) == [f"1: {sentence}"]
     own = GOOD + "after_assets: [shops/targets/canal, shop/targets/canal]\n"
-    (told,) = problems(write(own))
-    assert "after_assets names 'shop/targets/canal', which it updates itself" in told
+    (problem,) = problems(write(own))
+    assert "after_assets names 'shop/targets/canal', which it updates itself" in problem
 
 
 def test_a_name_that_would_lie_in_the_log_of_another_is_refused(write):
@@ -166,7 +166,7 @@ def test_a_schedule_is_checked_where_it_is_written(write, schedule, usable):
     assert "nor a cron text of five fields" in found[0]
 
 
-def test_a_url_without_a_bucket_is_told_with_its_line(write):
+def test_a_url_without_a_bucket_is_reported_with_its_line(write):
     text = GOOD.replace("path: in", '"path": "s3:///in"').replace(
         "path: out", "path: oss://k:v@b/o"
     )
@@ -177,7 +177,7 @@ def test_a_url_without_a_bucket_is_told_with_its_line(write):
     ]
 
 
-def test_a_home_that_nobody_has_is_told(write):
+def test_a_home_that_nobody_has_is_reported(write):
     text = GOOD.replace("path: in", "path: ~nobody9/in").replace("path: out", "path: ~nobody9/o")
     sentence = "needs a path in full: nobody here has the home that ~ names"
     assert problems(write(text)) == [

@@ -72,7 +72,7 @@ def test_the_key_of_an_hmac_is_the_password_of_its_connection(load, monkeypatch)
         ("select: {includes: [a]}\n", "include"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(load, text, sentence):
+def test_what_is_wrong_is_reported_with_its_place(load, text, sentence):
     with pytest.raises(ConfigurationError) as error:
         load(text)
     assert sentence in error.value.sentence

@@ -30,7 +30,7 @@ def test_the_first_entry_decides_and_what_it_leaves_out_is_as_without_one(load):
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "sentence"),
     [
         ("{tables: [], add: stop}", "tables"),
         ("{add: stop}", "tables"),
@@ -38,8 +38,8 @@ def test_the_first_entry_decides_and_what_it_leaves_out_is_as_without_one(load):
         ("{tables: a, ad: stop}", "add"),
     ],
 )
-def test_what_an_entry_may_not_say(load, entry, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_an_entry_may_not_say(load, entry, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
         load(f"schema_changes: [{entry}]\n")
 
 

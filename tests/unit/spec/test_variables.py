@@ -48,11 +48,11 @@ def test_an_envelope_and_suites_from_the_environment_are_not_repeated(write, mon
     monkeypatch.setenv("SECRET", "hunter2")
     text = GOOD.replace("oms-default", '"${SECRET}"')
     text += 'quality: {suites: ["${SECRET}", "/${SECRET}/x.json"]}\n'
-    untold = "does not hold a value that is allowed here (from a variable)"
+    withheld = "does not hold a value that is allowed here (from a variable)"
     assert problems(write(text)) == [
-        f"4: source.envelope {untold}",
-        f"9: quality.suites[0] {untold}",
-        f"9: quality.suites[1] {untold}",
+        f"4: source.envelope {withheld}",
+        f"9: quality.suites[0] {withheld}",
+        f"9: quality.suites[1] {withheld}",
     ]
 
 

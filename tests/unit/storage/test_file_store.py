@@ -130,8 +130,8 @@ def test_of_several_processes_exactly_one_puts_a_file(tmp_path):
     ]
     results = []
     for racer in racers:
-        told, _ = racer.communicate(timeout=60)
-        results.append([bool(int(word)) for word in told.split()])
+        output, _ = racer.communicate(timeout=60)
+        results.append([bool(int(word)) for word in output.split()])
     store = open_store(str(tmp_path))
     for round in range(50):
         winners = [r.pid for r, won in zip(racers, results, strict=True) if won[round]]

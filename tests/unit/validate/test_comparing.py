@@ -41,8 +41,8 @@ def made(target: str, values: list[bytes]) -> tuple[pa.Table, pa.Table, Comparis
         source.decoder(source.decode_settings(), TableRules()), "b1", None, source.bulk_reader
     )
     changes = pa.Table.from_batches(list(decoding.convert(iter([archive]))))
-    told = changes.filter(pa.compute.equal(changes["outcome"], "schema")).to_pylist()
-    schemas = {row["schema_id"]: TableSchema.from_json(row["extra"]) for row in told}
+    stated = changes.filter(pa.compute.equal(changes["outcome"], "schema")).to_pylist()
+    schemas = {row["schema_id"]: TableSchema.from_json(row["extra"]) for row in stated}
     accepted = changes.filter(pa.compute.equal(changes["outcome"], "ok")).combine_chunks()
     settings = envelope.encode_settings().following(source, {})
     encoding = MessageBatches(

@@ -189,8 +189,8 @@ def test_the_command(spec, tmp_path, capsys):
     )
     keep(spec, verdict("b1", 1))
     site_command(file, str(tmp_path / "site"), as_json=True)
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     page = str(tmp_path / "site" / "index.html")
-    assert told == {"page": page, "added": 1, "verdicts": 1, "failed": []}
+    assert document == {"page": page, "added": 1, "verdicts": 1, "failed": []}
     site_command(file, str(tmp_path / "site"), as_json=False)
     assert "1 verdict of the gate, 0 of them new" in capsys.readouterr().out

@@ -145,6 +145,6 @@ def test_a_decision_without_a_reason_is_refused_before_spark_starts(command, tmp
 
 @pytest.mark.parametrize("command", ["approve", "drop"])
 def test_the_help_says_what_follows(command):
-    told = CliRunner().invoke(app, ["gate", command, "--help"]).output
-    assert "next run" in " ".join(told.split())
-    assert "--reason" in told
+    output = CliRunner().invoke(app, ["gate", command, "--help"]).output
+    assert "next run" in " ".join(output.split())
+    assert "--reason" in output

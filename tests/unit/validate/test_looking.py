@@ -29,8 +29,8 @@ def looks(spec: Migration, look: str, outcome: str, example: Example, *tables: s
     given = result(
         checks=[checked(look=look, arguments={"column": "x"}, observed=observed)], outcome=outcome
     )
-    (told,) = with_commands(spec, given, lambda *_: example)
-    return told.look
+    (check,) = with_commands(spec, given, lambda *_: example)
+    return check.look
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def spec(tmp_path: Path) -> Migration:
 def test_file_table_and_key_are_filled_in(spec: Migration, tmp_path: Path) -> None:
     look = "waybill changes {file} --table {table} --key {key}{held}"
     key = '{"id":"it\'s 7"}'
-    told = looks(spec, look, FAILED, Example("shop.orders", key), "shop.orders")
-    assert shlex.split(told) == [
+    command = looks(spec, look, FAILED, Example("shop.orders", key), "shop.orders")
+    assert shlex.split(command) == [
         *("waybill", "changes", str(tmp_path / "my shop.yaml"), "--table", "shop.orders"),
         *("--key", key, "--held"),
     ]
     passed = looks(spec, look, PASSED, Example("shop.orders", key), "shop.orders")
-    assert told == f"{passed} --held"
+    assert command == f"{passed} --held"
 
 
 def test_what_no_example_tells_is_left_out(spec: Migration) -> None:
@@ -57,9 +57,9 @@ def test_what_no_example_tells_is_left_out(spec: Migration) -> None:
     assert "--key" not in looks(spec, look, FAILED, Example("shop.orders"), "shop.orders")
     assert looks(spec, look, FAILED, Example(), "t").split("' ")[1:] == []
     assert looks(spec, "the page itself", FAILED, Example(), "t") == "the page itself"
-    told = looks(spec, "waybill table {file} {table}", FAILED, Example("a"), "a", "b")
-    assert told.count("\n") == 0
-    assert told.endswith(" a")
+    command = looks(spec, "waybill table {file} {table}", FAILED, Example("a"), "a", "b")
+    assert command.count("\n") == 0
+    assert command.endswith(" a")
 
 
 def test_a_migration_without_a_file_says_so() -> None:
@@ -80,8 +80,8 @@ def test_commands_of_the_suites_are_commands(spec: Migration, suite: str) -> Non
     for item in load_suite(suite).expectations:
         look = item["meta"]["look"]
         example = Example("shop.orders", '{"id":"7"}')
-        told = looks(spec, look, FAILED, example, "shop.orders")
-        for line in told.splitlines():
+        command = looks(spec, look, FAILED, example, "shop.orders")
+        for line in command.splitlines():
             start = line.find("waybill ")
             if start < 0:
                 continue

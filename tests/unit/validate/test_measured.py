@@ -10,7 +10,7 @@ import pytest
 from tests.unit.validate.test_page import HOSTILE, checked, result, seen
 from waybill.spec.migration import Migration
 from waybill.validate.expectations import run_suites
-from waybill.validate.measured import NO_TREND, Trend, measured, told_limits, trend_of
+from waybill.validate.measured import NO_TREND, Trend, figures_with_limits, measured, trend_of
 from waybill.validate.page import gate_page, gate_values
 from waybill.validate.results import keep, read_trend
 from waybill.validate.suites import load_suite
@@ -82,13 +82,13 @@ def test_the_page_shows_figure_limit_and_line():
     assert len(shown.dots) == 9
     assert [dot.met for dot in shown.dots] == [True] * 6 + [False, False, True]
     assert shown.dots[0].y > shown.limit > shown.dots[7].y
-    assert shown.told == "The last 9 figures: from 0 to 0.07; not met 2 times"
+    assert shown.trend_sentence == "The last 9 figures: from 0 to 0.07; not met 2 times"
     page = gate_page(now, trend_of(now, before))
     tags = [tag for tag, _ in seen(page).tags]
     assert tags.count("polyline") == 1
     assert tags.count("circle") == 3, "those not met, and the last"
     assert "b-7: failed" in seen(page).text
-    assert shown.told in page
+    assert shown.trend_sentence in page
 
 
 def test_a_limit_far_away_does_not_press_the_figures_flat():
@@ -144,22 +144,22 @@ def trends(messages: list[int], now: int, topics: tuple[str, ...] = ("shop",)) -
 def limits_of(profile: list[dict]) -> dict:
     checks = run_suites([load_suite("trends")], {"trends": profile}, {})
     profiles = {"trends": profile, **shares(0.02)}
-    return told_limits(result(checks=[*checks, rule()], profiles=profiles))
+    return figures_with_limits(result(checks=[*checks, rule()], profiles=profiles))
 
 
 def test_limits_are_those_of_the_rules():
-    told = limits_of(trends([100, 110, 90, 100, 105, 95, 100], 300))
-    assert told["refused_share"] == [0.02, 0.05]
-    figure, most = told["messages_off"]
+    limits = limits_of(trends([100, 110, 90, 100, 105, 95, 100], 300))
+    assert limits["refused_share"] == [0.02, 0.05]
+    figure, most = limits["messages_off"]
     assert most == 6
-    now, low, high = told["messages"]
+    now, low, high = limits["messages"]
     assert (now, low) == (300, pytest.approx(100 - 6 * 10, abs=0.5))
     assert figure == pytest.approx((now - 100) / ((high - 100) / most), abs=0.01)
 
 
 def test_there_are_no_limits_without_history_and_none_for_many_topics():
     assert limits_of(trends([100], 300)) == {"refused_share": [0.02, 0.05]}
-    told = limits_of(trends([100] * 8, 300, ("shop", "stock")))
-    assert told["messages_off"] == [20.0, 6.0]
-    assert "messages" not in told
-    assert told_limits(result()) == {}
+    limits = limits_of(trends([100] * 8, 300, ("shop", "stock")))
+    assert limits["messages_off"] == [20.0, 6.0]
+    assert "messages" not in limits
+    assert figures_with_limits(result()) == {}

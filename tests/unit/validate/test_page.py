@@ -136,9 +136,9 @@ def test_only_critical_failures_hold_a_batch(checks, on_failure, outcome):
 
 def test_a_failure_in_one_line():
     many = [{"where": f"t{i}", "value": i} for i in range(7)]
-    told = sentence_of(checked(observed=many))
-    assert told.startswith("Expected critical (found t0: 0, t1: 1,")
-    assert told.endswith("and 2 more)")
+    sentence = sentence_of(checked(observed=many))
+    assert sentence.startswith("Expected critical (found t0: 0, t1: 1,")
+    assert sentence.endswith("and 2 more)")
     share = sentence_of(checked(observed=[{"where": "shop", "value": 0.1590909090909091}]))
     assert share == "Expected critical (found shop: 0.1591)"
     assert "; not checked: no column" in sentence_of(checked(error="no\n column"))

@@ -35,7 +35,7 @@ def written(folder, name: str, table: pa.Table, cuts: list[int], size: int):
     return groups
 
 
-def told(changes, messages, comparison: Comparison):
+def rows_of(changes, messages, comparison: Comparison):
     """What all tasks together find."""
     found = place_ranges(changes, {"canal": messages})
     assert found is not None
@@ -51,7 +51,7 @@ def test_every_message_is_compared_once(tmp_path, cuts, size):
     changes, messages, comparison = made("canal", both_kinds(COUNT))
     mine = written(tmp_path, "changes", changes, [100], 61)
     theirs = written(tmp_path, "messages", messages, cuts, size)
-    rows = told(mine, theirs, comparison)
+    rows = rows_of(mine, theirs, comparison)
     assert sum(row["compared"] for row in rows) == 2 * COUNT
     assert {(row["undecodable"], row["different"], row["examples"]) for row in rows} == {
         (0, 0, "[]")
@@ -67,7 +67,7 @@ def test_damage_is_found_wherever_it_is_read(tmp_path, damage):
         rows = messages.to_pylist()
         wrong = DAMAGES[damage](rows, at)
         damaged = pa.Table.from_pylist(rows, messages.schema)
-        found = told(mine, written(tmp_path, f"m{at}", damaged, [], 60), comparison)
+        found = rows_of(mine, written(tmp_path, f"m{at}", damaged, [], 60), comparison)
         bad = sum(row["undecodable"] + row["different"] for row in found)
         assert bad == len(wrong), at
         examples = [one for row in found for one in json.loads(row["examples"])]
@@ -76,7 +76,7 @@ def test_damage_is_found_wherever_it_is_read(tmp_path, damage):
 
 def test_messages_without_any_change_are_found(tmp_path):
     _, messages, comparison = made("canal", both_kinds(5))
-    found = told([], written(tmp_path, "messages", messages, [], 60), comparison)
+    found = rows_of([], written(tmp_path, "messages", messages, [], 60), comparison)
     assert sum(row["different"] for row in found) == 10
 
 
@@ -86,7 +86,7 @@ def test_where_no_message_is_nothing_is_read(tmp_path):
     few = written(tmp_path, "messages", messages.slice(60, 10), [], 60)
     found = place_ranges(mine, {"canal": few})
     assert [len(one.changes) for one in found] == [1]
-    assert sum(row["compared"] for row in told(mine, few, comparison)) == 10
+    assert sum(row["compared"] for row in rows_of(mine, few, comparison)) == 10
     assert place_ranges(mine, {"canal": []}) == tasks_of([], 2) == []
 
 

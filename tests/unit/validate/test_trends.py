@@ -60,7 +60,7 @@ def test_a_batch_like_those_before_meets_every_rule():
         ([topic(100)], [table(1010)], 7200.0, "age_times"),
     ],
 )
-def test_what_differs_is_told(changes, tables, age, column):
+def test_what_differs_is_reported(changes, tables, age, column):
     assert unmet(changes, tables, {"shop.orders": age}, past(10)).keys() == {column}
     few = unmet(changes, tables, {"shop.orders": age}, past(3))
     assert few.keys() == ({column} if column == "rows_fell" else set())
@@ -78,7 +78,7 @@ def test_a_table_that_always_changed_and_does_not_any_more():
     for quiet in range(1, 4):
         before = both + past(quiet - 1)
         found.append(unmet([topic(100)], [table(1010)], {}, before))
-    assert [told.keys() for told in found[:2]] == [set(), set()]
+    assert [trend.keys() for trend in found[:2]] == [set(), set()]
     assert found[2] == {
         "batches_without": "A table that every batch changed is still changed by one of three "
         "batches (found shop.notes: 3)"

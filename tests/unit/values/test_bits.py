@@ -48,15 +48,15 @@ def test_a_bit_string_is_as_wide_as_its_column(style, raw, text):
 
 
 @pytest.mark.parametrize("source", ["ogg", "dms-s3"])
-def test_bit_strings_are_read_alike_one_by_one_and_at_once(source):
-    told = [["AAEC", "AQI=", "Cv8="], ["0x000102", "0x01", "0x0AFF"]][source == "dms-s3"]
+def test_bit_strings_are_read_the_same_way_one_by_one_and_at_once(source):
+    bits = [["AAEC", "AQI=", "Cv8="], ["0x000102", "0x01", "0x0AFF"]][source == "dms-s3"]
     lines = [
         (
             b'{"table":"shop.t","op_type":"I","after":{"id":%d,"b":"%b"}}'
             if source == "ogg"
             else b'{"Op":"I","id":%d,"b":"%b"}'
         )
-        % (i, told[i % (2 if i < 90 else 3)].encode())
+        % (i, bits[i % (2 if i < 90 else 3)].encode())
         for i in range(300)
     ]
     settings = None
@@ -101,6 +101,6 @@ def test_what_no_reader_takes_is_refused_and_ends_no_run(name, settings):
     schema = table_of({"id": "bigint", "b": "bit(9)"}, ("id",))
     encoder: Any = envelope.encoder(envelope.encode_settings(**settings))  # type: ignore[misc]
     row = change("insert", after={"id": "1", "b": base64_text(b"\xff" * 4000)}, schema=schema)
-    with pytest.raises(Refusal) as told:
+    with pytest.raises(Refusal) as caught:
         encoder.encode(row, [])
-    assert told.value.kind == "encoding"
+    assert caught.value.kind == "encoding"

@@ -1,4 +1,4 @@
-"""Notations of values: nothing is rounded, and what cannot be told is refused."""
+"""Notations of values: nothing is rounded, and what cannot be determined is refused."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def _oms_shareplex(name: str, row: dict[str, Any]) -> Any:
 
 
 def _maxwell(name: str, row: dict[str, Any]) -> Any:
-    told = {"database": "d", "table": "t", "type": "insert", "ts": 1609344671, "xid": row["id"]}
-    return {**told, "commit": True, "data": row}
+    head = {"database": "d", "table": "t", "type": "insert", "ts": 1609344671, "xid": row["id"]}
+    return {**head, "commit": True, "data": row}
 
 
 def _ogg(name: str, row: dict[str, Any]) -> Any:
@@ -92,8 +92,8 @@ def _ogg(name: str, row: dict[str, Any]) -> Any:
 
 
 def _dms(name: str, row: dict[str, Any]) -> Any:
-    told = {"record-type": "data", "operation": "insert"}
-    return {"data": row, "metadata": {**told, "schema-name": "d", "table-name": "t"}}
+    head = {"record-type": "data", "operation": "insert"}
+    return {"data": row, "metadata": {**head, "schema-name": "d", "table-name": "t"}}
 
 
 MESSAGES = {

@@ -80,8 +80,8 @@ EQUAL = [
 
 @pytest.mark.parametrize(("dialect", "declared", "theirs", "ours"), EQUAL)
 def test_what_is_equal_and_only_written_otherwise(dialect, declared, theirs, ours):
-    told = column(declared, dialect)
-    assert of_database(told)(theirs) == of_lake(told)(ours)
+    type_ = column(declared, dialect)
+    assert of_database(type_)(theirs) == of_lake(type_)(ours)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_what_is_equal_and_only_written_otherwise(dialect, declared, theirs, our
     ],
 )
 def test_what_differs(dialect, declared, theirs, ours):
-    told = column(declared, dialect)
-    assert of_database(told)(theirs) != of_lake(told)(ours)
+    type_ = column(declared, dialect)
+    assert of_database(type_)(theirs) != of_lake(type_)(ours)
 
 
 def test_types_are_read_as_the_database_writes_them():

@@ -53,7 +53,7 @@ class _ColumnLineage(column_lineage_dataset.ColumnLineageDatasetFacet):
     _additional_skip_redact: ClassVar[list[str]] = ["fields"]
 
 
-def told_tables(
+def tables_with_columns(
     tables: Mapping[str, TableOrigin], rows: Mapping[str, int], times: int = 1
 ) -> dict[str, TableOrigin]:
     """The tables whose columns an event tells, those with most rows first.
@@ -61,15 +61,15 @@ def told_tables(
     Args:
         tables: by source table.
         rows: how many rows of each were written.
-        times: how often they are told.
+        times: how often they are described.
     """
-    told, left = {}, MOST_COLUMNS
+    described, left = {}, MOST_COLUMNS
     for name in sorted(tables, key=lambda name: (-rows.get(name, 0), name)):
         left -= len(tables[name].columns) * max(1, len(tables[name].topics)) * times
         if left < 0:
             break
-        told[name] = tables[name]
-    return told
+        described[name] = tables[name]
+    return described
 
 
 def field_of(table: str, column: str) -> str:
@@ -77,13 +77,13 @@ def field_of(table: str, column: str) -> str:
     return f"{table}.{column}"
 
 
-def sources(spec: Migration, told: Mapping[str, TableOrigin]) -> list[InputDataset]:
+def sources(spec: Migration, described: Mapping[str, TableOrigin]) -> list[InputDataset]:
     """What the rows of some tables were read from, with the columns that messages have of them.
 
     Where no table says what it comes from, all that the migration's file names.
     """
     found: dict[Name, dict[str, None]] = {name: {} for name in names.of_sources(spec)}
-    for table, origin in told.items():
+    for table, origin in described.items():
         for place in _places(spec, origin):
             fields = found.setdefault(place, {})
             fields |= {field_of(table, column.source): None for column in origin.columns}
@@ -91,15 +91,15 @@ def sources(spec: Migration, told: Mapping[str, TableOrigin]) -> list[InputDatas
 
 
 def merged(
-    spec: Migration, table: str, origin: TableOrigin, told: bool
+    spec: Migration, table: str, origin: TableOrigin, described: bool
 ) -> tuple[Name, dict[str, DatasetFacet]]:
     """A merged table: what it is called, and facets.
 
     Args:
         spec: the migration.
         table: the source table.
-        origin: what the merge told of it.
-        told: whether its columns are told.
+        origin: what the merge reported of it.
+        described: whether its columns are described.
     """
     facets: dict[str, DatasetFacet] = {
         "documentation": documentation_dataset.DocumentationDatasetFacet(
@@ -107,7 +107,7 @@ def merged(
         ),
         **lake_facets(spec, origin.lake),
     }
-    if told:
+    if described:
         facets |= _schema({column.lake: column.type for column in origin.columns})
     return names.of_merged(spec, origin), facets
 
@@ -152,13 +152,13 @@ def log_written(spec: Migration, log: str, rows: int | None) -> OutputDataset:
     return OutputDataset(*names.of_log(spec, log), facets=facets, outputFacets=written(rows))
 
 
-def messages(spec: Migration, told: Mapping[str, TableOrigin]) -> dict[str, DatasetFacet]:
+def messages(spec: Migration, described: Mapping[str, TableOrigin]) -> dict[str, DatasetFacet]:
     """What messages to a target have of the tables: the fields, and where each comes from."""
     came = {
         field_of(table, column.source): _copied(
             _places(spec, origin), field_of(table, column.source)
         )
-        for table, origin in told.items()
+        for table, origin in described.items()
         for column in origin.columns
     }
     return {**_schema(dict.fromkeys(came)), **_lineage(came)}

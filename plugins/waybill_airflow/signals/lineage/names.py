@@ -31,7 +31,7 @@ _PORT = "9092"
 
 
 class Name(NamedTuple):
-    """What a dataset is told apart by."""
+    """What a dataset is identified by."""
 
     namespace: str
     name: str

@@ -20,7 +20,7 @@ SEVERITIES = {"critical": "error", "warning": "warn"}
 """Words of OpenLineage for those of suites that have one."""
 
 LONGEST = 500
-"""Of an expected value as text, so many characters are told."""
+"""Of an expected value as text, so many characters are sent."""
 
 
 def facets_of(result: dict[str, Any], kind: str, name: str) -> dict[str, InputDatasetFacet]:

@@ -34,7 +34,7 @@ def lineage_of(spec: Migration, report: dict[str, Any], published: list[str]) ->
 
     Args:
         spec: the migration.
-        report: of the stage, see `StageReport.told`.
+        report: of the stage, see `StageReport.to_json_safe`.
         published: the batches whose messages the stage has published.
 
     Raises:
@@ -89,7 +89,7 @@ def _snapshot(spec: Migration, report: dict[str, Any], _published: list[str]) ->
         rows_of: dict[str, int] = {}
         for span in details.get("ranges", []):
             rows_of[span["topic"]] = rows_of.get(span["topic"], 0) + span["rows"]
-        # Some ranges are told; where these are not all, nobody knows the rows of a topic.
+        # Some ranges are listed; where these are not all, nobody knows the rows of a topic.
         whole = sum(rows_of.values()) == report["rows_in"] - dumps
         for topic, rows in rows_of.items():
             place = names.of_topic(spec.source.kafka.connection, topic)
@@ -102,7 +102,7 @@ def _snapshot(spec: Migration, report: dict[str, Any], _published: list[str]) ->
 
 
 def _convert(spec: Migration, report: dict[str, Any], _published: list[str]) -> _Ends:
-    sent = sum(told["messages"] for told in report["details"].get("targets", {}).values())
+    sent = sum(target["messages"] for target in report["details"].get("targets", {}).values())
     outputs = [datasets.log_written(spec, CHANGES, _rows(report, report["rows_out"]))]
     if spec.publish:
         outputs.append(datasets.log_written(spec, OUTBOX, _rows(report, sent)))
@@ -112,17 +112,17 @@ def _convert(spec: Migration, report: dict[str, Any], _published: list[str]) -> 
 def _merge(spec: Migration, report: dict[str, Any], _published: list[str]) -> _Ends:
     tables = read_origins(spec, report["batch"]).tables
     out = {name: report["details"].get(name, {}).get("out", 0) for name in tables}
-    told = datasets.told_tables(tables, out)
+    described = datasets.tables_with_columns(tables, out)
     outputs = []
     for table, origin in tables.items():
-        name, facets = datasets.merged(spec, table, origin, table in told)
+        name, facets = datasets.merged(spec, table, origin, table in described)
         facets |= datasets.version(report["snapshots"].get(f"lake.{origin.lake}"))
-        if table in told:
+        if table in described:
             facets |= datasets.came_from(spec, table, origin)
         how_much = datasets.written(_rows(report, out[table]))
         outputs.append(OutputDataset(*name, facets=facets, outputFacets=how_much))
     read = _read(spec, CHANGES, report)
-    return [read, *datasets.sources(spec, told)], outputs
+    return [read, *datasets.sources(spec, described)], outputs
 
 
 def _validate(spec: Migration, report: dict[str, Any], _published: list[str]) -> _Ends:
@@ -131,9 +131,9 @@ def _validate(spec: Migration, report: dict[str, Any], _published: list[str]) ->
         return [], []
     inputs = []
     tables = read_origins(spec, report["batch"]).tables
-    told = datasets.told_tables(tables, {})
+    described = datasets.tables_with_columns(tables, {})
     for table, origin in tables.items():
-        name, facets = datasets.merged(spec, table, origin, table in told)
+        name, facets = datasets.merged(spec, table, origin, table in described)
         found = quality.facets_of(result, "table", table)
         inputs.append(InputDataset(*name, facets=facets, inputFacets=found))
     judged: dict[names.Name, dict[str, Any]] = {}
@@ -153,8 +153,8 @@ def _publish(spec: Migration, report: dict[str, Any], published: list[str]) -> _
     for batch in published or [report["batch"]]:
         for table, origin in read_origins(spec, batch).tables.items():
             tables.setdefault(table, origin)
-    told = datasets.told_tables(tables, {}, times=len(spec.publish))
-    facets = datasets.messages(spec, told)
+    described = datasets.tables_with_columns(tables, {}, times=len(spec.publish))
+    facets = datasets.messages(spec, described)
     outputs = []
     for target in spec.publish:
         sent = report["details"].get(target.label, {})
@@ -165,7 +165,7 @@ def _publish(spec: Migration, report: dict[str, Any], published: list[str]) -> _
         name = names.of_target(target)
         outputs.append(OutputDataset(*name, facets=dict(facets), outputFacets=how_much))
     read = _read(spec, OUTBOX, report)
-    return [read, *datasets.sources(spec, told)], outputs
+    return [read, *datasets.sources(spec, described)], outputs
 
 
 _STAGES: dict[str, Callable[[Any, dict[str, Any], list[str]], _Ends]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def is_on() -> bool:
-    """Whether the provider of OpenLineage is installed and told where to send events.
+    """Whether the provider of OpenLineage is installed and configured where to send events.
 
     Raises:
         ValueError: its settings cannot be read.

@@ -33,10 +33,10 @@
     return found;
   };
   const reason = (answer, status) => {
-    const told = answer && answer.detail;
+    const detail = answer && answer.detail;
     // Below its first line Airflow repeats the whole form as JSON.
-    if (typeof told === "string") return told.split("\n")[0].replace(/\.$/, "");
-    if (Array.isArray(told)) return told.map((one) => one.msg || JSON.stringify(one)).join("; ");
+    if (typeof detail === "string") return detail.split("\n")[0].replace(/\.$/, "");
+    if (Array.isArray(detail)) return detail.map((one) => one.msg || JSON.stringify(one)).join("; ");
     return status === 401 ? "you are not logged in any more" : `Airflow answered ${status}`;
   };
 
@@ -60,12 +60,12 @@
         headers: { "Content-Type": "application/json", Accept: "application/json" },
         body: JSON.stringify({ logical_date: null, conf: values() }),
       });
-      const told = await answer.json().catch(() => null);
+      const run = await answer.json().catch(() => null);
       if (answer.ok) {
-        tell(`The run ${told.dag_run_id} is ${told.state}.`, form.dataset.runs + encodeURIComponent(told.dag_run_id));
+        tell(`The run ${run.dag_run_id} is ${run.state}.`, form.dataset.runs + encodeURIComponent(run.dag_run_id));
         return;
       }
-      tell(`No run was started: ${reason(told, answer.status)}.`);
+      tell(`No run was started: ${reason(run, answer.status)}.`);
     } catch (error) {
       tell(`No run was started: Airflow did not answer (${error.message}).`);
     }

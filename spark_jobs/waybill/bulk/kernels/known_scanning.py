@@ -18,7 +18,7 @@ def scan_known(  # noqa: C901
     allowed,
     counts,
     shared,
-    told,
+    constants,
     firsts,
     order,
     starts,
@@ -44,10 +44,10 @@ def scan_known(  # noqa: C901
         counts: for each form how many such values it has.
         shared: for each form and each other one, how many of these they begin with that stand
             between the same bytes and are allowed the same.
-        told: values that are the same in all messages of a form: behind which of those that differ
-            each stands (-1 for none), which of all values it is, where it starts and stops from
-            there on, its kind.
-        firsts: where those of each form begin in `told`, and where the last ones end.
+        constants: values that are the same in all messages of a form: behind which of those that
+            differ each stands (-1 for none), which of all values it is, where it starts and stops
+            from there on, its kind.
+        firsts: where those of each form begin in `constants`, and where the last ones end.
         order: the forms, the likeliest first.
         starts: takes where each value starts, quotes not included.
         stops: takes where it stops.
@@ -105,10 +105,10 @@ def scan_known(  # noqa: C901
             continue
         for t in range(firsts[form], firsts[form + 1]):
             base = begin
-            if told[t, 0] >= 0:
-                slot = slots[form, told[t, 0]]
+            if constants[t, 0] >= 0:
+                slot = slots[form, constants[t, 0]]
                 base = stops[i, slot] + (1 if kinds[i, slot] <= ESCAPED else 0)
-            slot = told[t, 1]
-            starts[i, slot] = base + told[t, 2]
-            stops[i, slot] = base + told[t, 3]
-            kinds[i, slot] = told[t, 4]
+            slot = constants[t, 1]
+            starts[i, slot] = base + constants[t, 2]
+            stops[i, slot] = base + constants[t, 3]
+            kinds[i, slot] = constants[t, 4]

@@ -149,7 +149,7 @@ def head_size(kind, size):
 
 @compiled
 def fitting(
-    data, begins, ends, starts, stops, kinds, counts, rows, text, cuts, allowed, told, fits
+    data, begins, ends, starts, stops, kinds, counts, rows, text, cuts, allowed, constants, fits
 ):
     """Find the messages that have a form, byte for byte.
 
@@ -167,7 +167,8 @@ def fitting(
         cuts: where in `text` the part before each value begins, then, where the last part begins
             and ends.
         allowed: for each value the kinds it may have, as bits.
-        told: for each value where in `text` it stands and ends if it is always the same, else -1.
+        constants: for each value where in `text` it stands and ends if it is always the same, else
+            -1.
         fits: takes whether each of `rows` has the form.
     """
     values = allowed.shape[0]
@@ -188,10 +189,10 @@ def fitting(
             if not same_bytes(data, p, text, cuts[s], size):
                 good = False
                 break
-            if told[s, 0] >= 0:
-                size = told[s, 1] - told[s, 0]
+            if constants[s, 0] >= 0:
+                size = constants[s, 1] - constants[s, 0]
                 if stops[i, s] - starts[i, s] != size or not same_bytes(
-                    data, starts[i, s], text, told[s, 0], size
+                    data, starts[i, s], text, constants[s, 0], size
                 ):
                     good = False
                     break

@@ -85,7 +85,7 @@ def called(address: int, kinds: Sequence[type], returned: str) -> Code:
 
     As numba has it, code takes where to write what it returns and where to write an error, and
     returns zero where there is none. It has one error: arguments of other types. To know arrays, it
-    is told where their class is.
+    gets the address of their class.
 
     Args:
         address: where the code begins.

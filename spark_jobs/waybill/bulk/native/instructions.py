@@ -97,7 +97,7 @@ def prefetch(_typing, data, at):
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        for_reading, often, of_data = (ir.Constant(number, told) for told in (0, 3, 1))
+        for_reading, often, of_data = (ir.Constant(number, value) for value in (0, 3, 1))
         builder.call(call, [place, for_reading, often, of_data])
         return context.get_dummy_value()
 
@@ -127,8 +127,8 @@ def fits(kinds: Sequence[Any]) -> Callable[..., Any]:
 
         return types.boolean(given), generate
 
-    told: Callable[..., Any] = fit
-    return told
+    typed: Callable[..., Any] = fit
+    return typed
 
 
 def arguments_of(kinds: Sequence[Any]) -> Callable[..., Any]:
@@ -153,8 +153,8 @@ def arguments_of(kinds: Sequence[Any]) -> Callable[..., Any]:
 
         return result(given), generate
 
-    told: Callable[..., Any] = made
-    return told
+    typed: Callable[..., Any] = made
+    return typed
 
 
 def _read(builder: Any, address: Any, at: int, kind: Any) -> Any:

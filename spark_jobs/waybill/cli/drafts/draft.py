@@ -33,7 +33,7 @@ class DraftTarget:
         layout: of its files.
         topic: its topic; None for files.
         connection: the connection to the brokers.
-        settings: what writing is told.
+        settings: those of its writing.
         name: its name, where two targets have one envelope.
     """
 
@@ -56,8 +56,8 @@ class Draft:
         reading: how it is read.
         file: where the migration will stand.
         name: its name.
-        keys: key columns that were told, by table.
-        types: types that were told or taken from the sample, by table and column.
+        keys: key columns that were declared, by table.
+        types: types that were declared or taken from the sample, by table and column.
         guesses: types that the sample suggests for columns that have none, likewise.
         targets: where it publishes.
         bootstrap: servers that were given in place of a connection.
@@ -101,9 +101,9 @@ class Draft:
     def take_types(self) -> None:
         """Declare every type that the sample suggests."""
         for table, guesses in self.guesses.items():
-            told = self.types.setdefault(table, {})
+            columns = self.types.setdefault(table, {})
             for column, guess in guesses.items():
-                told.setdefault(column, guess.type)
+                columns.setdefault(column, guess.type)
 
     def relative(self, path: str) -> str:
         """A path as the file names it: from its folder where it is in the same project."""

@@ -105,10 +105,10 @@ class TableSeen:
             (sum(self.operations.values()) - self.sequenced - self.full, "by position"),
             (self.full, "full rows"),
         ]
-        told = [(count, what) for count, what in counts if count]
-        if len(told) == 1:
-            return told[0][1]
-        return ", ".join(f"{count} {what}" for count, what in told)
+        present = [(count, what) for count, what in counts if count]
+        if len(present) == 1:
+            return present[0][1]
+        return ", ".join(f"{count} {what}" for count, what in present)
 
 
 @dataclass

@@ -46,7 +46,7 @@ SUFFIXES = dict(zip(("gzip", "zstd"), PACKED, strict=True))
 """How the names of packed files end."""
 
 Advance = Callable[[int], None]
-"""Is told how many bytes were read since it was told last."""
+"""Gets how many bytes were read since its last call."""
 
 
 class Read(NamedTuple):
@@ -181,7 +181,7 @@ def _of_file(task: FileTask, layout: str, share: int, at_end: int, advance: Adva
     with opened(task.path) as stream:
         file = _topic_file(task.path, stream, layout)
         _check_name(task.path, file)
-        every = _placed(_told(file, stream, advance), task, layout)
+        every = _placed(_reporting(file, stream, advance), task, layout)
         head, size = [], 0
         for message in every:
             head.append(message)
@@ -203,7 +203,7 @@ def _of_file(task: FileTask, layout: str, share: int, at_end: int, advance: Adva
     return Read(head, _last(task, layout, at_end), False, True)
 
 
-def _told(file: TopicFile, stream: object, advance: Advance | None) -> Iterator[Message]:
+def _reporting(file: TopicFile, stream: object, advance: Advance | None) -> Iterator[Message]:
     """The messages of a file; tells how much of it was read."""
     before = 0
     for message in file.messages():

@@ -42,7 +42,7 @@ def key_guesses(new_rows: Sequence[Row], all_rows: Sequence[Row]) -> list[KeyGue
     """What could be the key, the likeliest first.
 
     Args:
-        new_rows: rows that were inserted or read: in a table with a key no two are alike.
+        new_rows: rows that were inserted or read: in a table with a key no two are equal.
         all_rows: these and every other row; a key is in each of them, and never null.
     """
     if not new_rows:

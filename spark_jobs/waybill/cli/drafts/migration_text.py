@@ -220,15 +220,15 @@ def _tables(draft: Draft) -> Node:
 
 def _table(draft: Draft, table: TableSeen) -> Node:
     parts = [_key(draft, table)]
-    told = draft.types.get(table.name, {})
+    known_types = draft.types.get(table.name, {})
     guesses = draft.guesses.get(table.name, {})
     types = []
-    for column, declared in told.items():
+    for column, declared in known_types.items():
         guess = guesses.get(column)
         seen = guess is not None and guess.type == declared
         note = guess.why if guess is not None and seen else "as it was declared"
         types.append(Node(column, scalar(declared), note=note))
-    guesses = {name: guess for name, guess in guesses.items() if name not in told}
+    guesses = {name: guess for name, guess in guesses.items() if name not in known_types}
     for column, guess in guesses.items():
         types.append(Node(column, scalar(guess.type), note=guess.why, active=False))
     if guesses:
@@ -338,11 +338,11 @@ def _files(draft: Draft, target: DraftTarget) -> Node:
 
 
 def _losses(draft: Draft) -> list[Node]:
-    told = [_lost(target) for target in draft.targets if target.trial.declared]
-    if not told:
+    sentences = [_lost(target) for target in draft.targets if target.trial.declared]
+    if not sentences:
         return []
     note = "fail refuses to start where anything could be lost"
-    return [Node("on_loss", "report", note=note, decide=told)]
+    return [Node("on_loss", "report", note=note, decide=sentences)]
 
 
 def _lost(target: DraftTarget) -> str:

@@ -37,12 +37,12 @@ def proven_types(reading: Reading, messages: Sequence[Message], rules: TableRule
     guesses: Types = {}
     for name, table in reading.evidence.tables.items():
         database, _, short = name.rpartition(".")
-        told = rules.find(database or None, None, short).columns
+        declared = rules.find(database or None, None, short).columns
         found = {
             column: guess
             for column, guess in table.type_guesses.items()
             # A variable would be filled in where a name holds one.
-            if column not in told and "${" not in column
+            if column not in declared and "${" not in column
         }
         if found and "${" not in name and "*" not in name:
             guesses[name] = found

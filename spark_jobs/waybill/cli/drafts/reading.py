@@ -49,8 +49,8 @@ class Reading:
 
     Attributes:
         envelope: its declaration.
-        settings: what reading is told, without the schemas.
-        told: why each setting that nobody gave is set, by name.
+        settings: those for reading, without the schemas.
+        setting_notes: why each setting that nobody gave is set, by name.
         schemas: the schemas, or the name of the folder of them, where they are given.
         schemas_file: the file or folder that they were given by.
         why: the evidence for the envelope, in lines.
@@ -62,7 +62,7 @@ class Reading:
 
     envelope: Envelope
     settings: dict[str, Any]
-    told: dict[str, str] = field(default_factory=dict)
+    setting_notes: dict[str, str] = field(default_factory=dict)
     schemas: Any = None
     schemas_file: str | None = None
     why: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Reading:
     evidence: Evidence = field(default_factory=lambda: Evidence(0))
 
     def all_settings(self) -> dict[str, Any]:
-        """What reading is told, with the schemas."""
+        """The settings for reading, with the schemas."""
         return {**self.settings, **({} if self.schemas is None else {"schemas": self.schemas})}
 
 
@@ -137,13 +137,15 @@ def read(
         name = _chosen(look, verdict)
     trial = trials.get(name) or Trial(_readable(name))
     reading = Reading(trial.envelope, dict(settings), schemas=schemas)
-    for setting, value in trial.told.items():
+    for setting, value in trial.settings_found.items():
         if setting not in reading.settings:
             reading.settings[setting] = value
             reasons = next((t.against for t in first.trials if t.name == name), {})
             refused = "".join(f" ({sentence})" for sentence, _ in list(reasons.values())[:1])
             why = "the rows name no table" if setting in ENGINE else "without it all is refused"
-            reading.told[setting] = f"found by trying: {why}{'' if setting in ENGINE else refused}"
+            reading.setting_notes[setting] = (
+                f"found by trying: {why}{'' if setting in ENGINE else refused}"
+            )
     reading.why = [printable(line) for line in for_it(trial, verdict)[1:]]
     reading.others = [
         (other.name, printable(against(other)))
@@ -167,7 +169,7 @@ def _untied(verdict: Verdict, look: Look, rules: TableRules, given: Mapping[str,
     for choice in choices(verdict.named[0].envelope.decode_settings):
         other = detect(look.spread(MESSAGES), rules, {**choice, **given})
         if len(other.named) == 1 and other.named[0].read:
-            other.named[0].told = choice
+            other.named[0].settings_found = choice
             return other
     return verdict
 
@@ -254,7 +256,9 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
         sentence = next(iter(found.refused.values())).sentence
         same = [scalar(one.value) for one in reading.helps[1:] if one.name == best.name]
         more = f"; {' and '.join(same)} would do, too" if same else ""
-        reading.told[best.name] = f"found by trying: without it all is refused ({sentence}){more}"
+        reading.setting_notes[best.name] = (
+            f"found by trying: without it all is refused ({sentence}){more}"
+        )
         reading.helps = []
         found = attempt(reading, reading.all_settings(), messages, rules)
     if not found.changes:

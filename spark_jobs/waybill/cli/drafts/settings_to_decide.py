@@ -36,9 +36,9 @@ def source_settings(draft: Draft, schemas: str | None) -> Iterator[Node]:
     for name, value in reading.settings.items():
         note = "as it was given"
         node = Node(name, scalar(value), note=note)
-        if name in reading.told:
+        if name in reading.setting_notes:
             node.note = ""
-            node.decide = [f"whether {name} is so, which was {reading.told[name]}"]
+            node.decide = [f"whether {name} is so, which was {reading.setting_notes[name]}"]
         yield node
     if schemas is not None:
         yield Node("schemas", scalar(schemas), note="a folder is named in full here")
@@ -54,8 +54,8 @@ def _helps(draft: Draft) -> Iterator[Node]:
     for one in reading.helps:
         by_name.setdefault(one.name, []).append(one)
     for name, helps in by_name.items():
-        told = ", ".join(f"{one.refused} with {scalar(one.value)}" for one in helps)
-        sentence = f"what {name} is: of the sample {refused} are refused as it is, {told}"
+        counts = ", ".join(f"{one.refused} with {scalar(one.value)}" for one in helps)
+        sentence = f"what {name} is: of the sample {refused} are refused as it is, {counts}"
         values = Node(name, scalar(helps[0].value), decide=[sentence], active=False)
         if name not in reading.settings:
             yield values
@@ -169,8 +169,8 @@ def _sequence(draft: Draft, target: DraftTarget) -> Iterator[Node]:
 def lacking_ids(reading: Reading, target: DraftTarget) -> int:
     """How many changes a target refuses because they have no sequence id."""
     model, refused = target.trial.envelope.encode_settings, target.trial.refused.total()
-    told = "sequence_from" not in model.model_fields or "sequence_from" in target.settings
-    if told or not refused or not reading.evidence.unsequenced:
+    decided = "sequence_from" not in model.model_fields or "sequence_from" in target.settings
+    if decided or not refused or not reading.evidence.unsequenced:
         return 0
     settings = {**target.settings, "sequence_from": "position"}
     try:

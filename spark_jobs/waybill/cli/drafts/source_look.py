@@ -123,7 +123,7 @@ def _check_text(source: str) -> None:
 
 def _files(source: str, layout: str | None, count: int) -> Look:
     from waybill.sources.cursor import FilesCursor
-    from waybill.sources.files import plan, told_left_out
+    from waybill.sources.files import left_out_sentence, plan
     from waybill.sources.listing import listed
     from waybill.spec.endpoints import FilesSource
 
@@ -161,7 +161,7 @@ def _files(source: str, layout: str | None, count: int) -> Look:
         )
         raise ConfigurationError(message)
     if work.left_out:
-        notes.append(told_left_out([printable(name) for name in work.left_out]))
+        notes.append(left_out_sentence([printable(name) for name in work.left_out]))
     tasks = [task for task in work.tasks if task.size] or work.tasks
     with byte_progress(bytes_to_read(tasks)) as advance:
         found = read_files(tasks, chosen, count, advance)
@@ -195,7 +195,7 @@ def _narrower(listing: Listing, group: Sequence[str], kept: bool) -> str | None:
 
 
 def _largest_group(listing: Listing, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files of the most common kind, told by suffix and layout, and all others."""
+    """The files of the most common kind, by suffix and layout, and all others."""
     by_suffix: dict[str, list[str]] = {}
     for name in names:
         by_suffix.setdefault(_suffix_of(name), []).append(name)

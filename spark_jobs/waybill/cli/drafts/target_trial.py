@@ -62,7 +62,7 @@ def try_target(
     Args:
         reading: how they were read.
         name: the target's envelope.
-        settings: what its writing is told.
+        settings: those of its writing.
         changes: them.
 
     Raises:

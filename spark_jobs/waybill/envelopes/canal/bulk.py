@@ -162,7 +162,7 @@ def _take(column: Column, zone: ZoneInfo) -> ColumnReader:
 def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
     """For each column whose number in `sqlType` depends on the value: which rows have another one.
 
-    Then the rows for which that cannot be told in bulk.
+    Then the rows for which that cannot be determined in bulk.
     """
     image: Columns = (rows.before if rows.after is None else rows.after) or ()
     found = []

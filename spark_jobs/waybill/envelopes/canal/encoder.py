@@ -22,7 +22,7 @@ from waybill.envelopes.canal.values import notation_of
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.statements import operation_of
-from waybill.envelopes.truncates import told_statement, truncate_of
+from waybill.envelopes.truncates import truncate_of, truncate_statement
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
 from waybill.protocol import Encoded, Limit, Settings
@@ -64,7 +64,7 @@ class CanalEventSettings(Settings):
 
 
 class CanalWriteSettings(CanalEventSettings):
-    """What writing Canal needs to be told."""
+    """Settings for writing Canal."""
 
     timezone: ZoneName = Field(
         default="UTC",
@@ -169,7 +169,9 @@ class CanalEncoder:
         elif operation == "truncate":
             kind = "TRUNCATE"
             sql = sql or truncate_of(schema.database, schema.table)
-            sql = told_statement(sql, None, (schema.database, schema.schema), schema.table or "")
+            sql = truncate_statement(
+                sql, None, (schema.database, schema.schema), schema.table or ""
+            )
         elif operation == "ddl":
             kind = carried.type or operation_of(sql)
         elif carried.type is not None:

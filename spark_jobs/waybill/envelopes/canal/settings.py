@@ -1,4 +1,4 @@
-"""What reading Canal needs to be told."""
+"""Settings for reading Canal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waybill.values.temporal import ZoneName
 
 
 class CanalReadSettings(UnnamedTableSettings):
-    """What reading Canal needs to be told."""
+    """Settings for reading Canal."""
 
     timezone: ZoneName = Field(
         default="UTC",

@@ -12,7 +12,7 @@ from waybill.envelopes.canal.sql_types import MOST_KNOWN, USUAL, SqlTypes
 from waybill.envelopes.canal.values import notation_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
-from waybill.values.generated import converter, gaps, overlay, untold
+from waybill.values.generated import converter, gaps, overlay, unstated
 from waybill.values.instants import FIRST_MS, LAST_MS
 from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.mysql_types import logical_type
@@ -117,7 +117,7 @@ class CanalTable:
         # Columns that only rows name: rows with fewer of them are of another shape.
         self.loose = shape.named < len(columns)
         self.gaps = gaps(len(columns))
-        self.untold = untold(len(columns))
+        self.unstated = unstated(len(columns))
         self.mysql: Any = None if shape.mysql is None else Raw(shape.mysql)
         self.pk = None if shape.pk is None else Raw(shape.pk)
         self.sql: Raw | None = Raw(b"?")
@@ -225,7 +225,7 @@ class CanalTable:
             ValueError: one of them is not in the row after it.
         """
         if self.gaps(after):
-            if self.untold(changed, after):
+            if self.unstated(changed, after):
                 raise ValueError("old has a column that data does not have")
             if changed == self.empty:
                 return None
@@ -272,7 +272,7 @@ class CanalTable:
         before = None
         if operation == "update" and old != _NULL:
             changed = self._image(old, converted=False)
-            refuse_untold(self.untold(changed, image), self.schema.names)
+            refuse_unstated(self.unstated(changed, image), self.schema.names)
             try:
                 before = self._before(changed, image)
             except Refusal as refusal:
@@ -348,7 +348,7 @@ class CanalTable:
                 self.known[sql, unusual] = b"" if carried is None else bytes(carried)
 
 
-def refuse_untold(places: list[int], names: tuple[str, ...]) -> None:
+def refuse_unstated(places: list[int], names: tuple[str, ...]) -> None:
     """Refuse an update of columns of which it does not tell what they are now.
 
     Taken for unchanged, they would keep the value that they had before.

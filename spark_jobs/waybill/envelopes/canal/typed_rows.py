@@ -64,7 +64,7 @@ class TypedRowsDecoder(Remembering):
     """Reads messages whose rows hold JSON values.
 
     Args:
-        settings: what reading Canal was told.
+        settings: those for reading Canal.
         rules: declared keys and column types.
     """
 

@@ -157,7 +157,7 @@ class _Carried:
     def __call__(self, block: Block, places: Places) -> Extra:
         """What is carried on of some messages."""
         head = self._head
-        of = partial(_told, block, places)
+        of = partial(_value_of, block, places)
         fields: dict[str, Value | bytes] = {**self._fields}
         fields["physical"] = fields["logical"] = of(head.physical, head.digits)
         if head.logical != head.physical:
@@ -168,7 +168,7 @@ class _Carried:
         return Extra.of("databus", fields)
 
 
-def _told(
+def _value_of(
     block: Block, places: Places, slot: int, convert: Convert | None, quoted: bool = False
 ) -> Value:
     texts = values(block, places, slot)

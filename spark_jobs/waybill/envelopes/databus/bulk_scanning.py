@@ -1,7 +1,7 @@
 """Finds the values of Databus's events whose schemas are known, one event of a row a message.
 
 The numbers before a row are values of their own, and so are the checksums and lengths, which decide
-nothing more once they are right. All else before the row is what messages that are alike share.
+nothing more once they are right. All else before the row is what messages of the same shape share.
 """
 
 from __future__ import annotations

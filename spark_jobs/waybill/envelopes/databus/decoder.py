@@ -44,7 +44,7 @@ MAX_PLANS = 1_000
 _json = msgspec.json.Encoder().encode
 
 
-class Told:
+class Headers:
     """What the headers of a message say beside its events."""
 
     __slots__ = ("operation", "schema", "transaction")
@@ -69,7 +69,7 @@ class EventDecoder:
     """Turns events into changes.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         rules: what is declared for the tables.
     """
 
@@ -80,7 +80,7 @@ class EventDecoder:
         self.book = schema_book(settings.schemas, settings.sources)
         self._plans: dict[bytes, RowPlan] = {}
         self._registered_plans: dict[Registered, RowPlan] = {}
-        self._told_plans: dict[bytes, RowPlan] = {}
+        self._header_plans: dict[bytes, RowPlan] = {}
 
     def changes(self, message: Message, events: Iterable[Event | Refusal]) -> list[Change]:
         """The changes of a message's events; a bad event stands as a refused row.
@@ -88,7 +88,7 @@ class EventDecoder:
         Raises:
             Refusal: nothing in the message can be taken.
         """
-        told = Told(message)
+        headers = Headers(message)
         found: list[Change] = []
         why: Refusal | None = None
         for event in events:
@@ -96,26 +96,26 @@ class EventDecoder:
             try:
                 if isinstance(event, Refusal):
                     raise event
-                found.append(self._change(event, message, told, index))
+                found.append(self._change(event, message, headers, index))
             except Refusal as refusal:
                 why = type(refusal)(refusal.kind, _placed(refusal.sentence, event), index)
                 found.append(refused(message, why))
             # The other rows of the window wait for its end, whatever is wrong with the last one.
             if isinstance(event, Event) and event.last and found[-1].operation != "commit":
-                found.append(self._end(event, message, told, index + 1))
+                found.append(self._end(event, message, headers, index + 1))
         if why is not None and len(found) == 1:
             raise type(why)(why.kind, why.sentence)
         return found
 
-    def _change(self, event: Event, message: Message, told: Told, index: int) -> Change:
+    def _change(self, event: Event, message: Message, headers: Headers, index: int) -> Change:
         if event.source == END_OF_PERIOD:
             if event.opcode and event.value:
                 sentence = "has a row and the source -2 of a window's end, which has none"
                 raise Refusal("shape", sentence)
-            return self._end(event, message, told, index)
+            return self._end(event, message, headers, index)
         if event.source <= 0:
             return _control(event, message, index)
-        plan = self._plan(event, told)
+        plan = self._plan(event, headers)
         if not event.value and (event.value is None or event.opcode == DELETE):
             # The value of an event is optional; so is that of version 1, which has a length of 0.
             image = self._row_of_key(plan, event.key)
@@ -127,13 +127,13 @@ class EventDecoder:
         operation = "delete" if delete else "upsert"
         full = False
         transaction = None
-        if told.operation is None:
+        if headers.operation is None:
             if self.settings.windows == "transactions":
                 transaction = str(event.sequence)
         else:
-            transaction = told.transaction
-            full = told.operation == FULL
-            operation = "read" if full else OPERATIONS[told.operation]
+            transaction = headers.transaction
+            full = headers.operation == FULL
+            operation = "read" if full else OPERATIONS[headers.operation]
             if operation == "commit" or delete != (operation == "delete"):
                 message_text = f"the header {OPERATION_HEADER} says {operation}, the event not"
                 raise Refusal("operation", message_text)
@@ -176,17 +176,17 @@ class EventDecoder:
             raise Refusal("key", "has no value, and its table has no key columns")
         return schema.Image(**values)
 
-    def _end(self, event: Event, message: Message, told: Told, index: int) -> Change:
+    def _end(self, event: Event, message: Message, headers: Headers, index: int) -> Change:
         """The end of a window."""
-        if told.operation is not None and told.operation != b"commit":
+        if headers.operation is not None and headers.operation != b"commit":
             # The change before it was complete in itself: nothing waits for this end.
             return skipped(message, "end of window", "commit", index)
-        if told.operation is None:
+        if headers.operation is None:
             if self.settings.windows == "ignore":
                 return skipped(message, "end of window", "commit", index)
             transaction: str | None = str(event.sequence)
         else:
-            transaction = told.transaction
+            transaction = headers.transaction
         return Change(
             "commit",
             NO_TABLE,
@@ -195,37 +195,37 @@ class EventDecoder:
             sequence=(event.sequence,),
             source_time=micros(event.nanos),
             transaction=transaction,
-            extra=family(event) if told.operation is None else None,
+            extra=family(event) if headers.operation is None else None,
         )
 
-    def _plan(self, event: Event, told: Told) -> RowPlan:
+    def _plan(self, event: Event, headers: Headers) -> RowPlan:
         if event.opcode not in (UPSERT, DELETE):
             raise Refusal("operation", f"has no opcode, and its source {event.source} is a table's")
         if event.value is None:
-            return self._plan_of_source(event, told)
+            return self._plan_of_source(event, headers)
         plan = self._plans.get(event.digest)
         if plan is None:
             if self.settings.schema_ids == "version":
                 return self._plan_of_version(event)
             registered = self.book.by_id.get(event.digest)
             if registered is None and not event.value and event.source in self.book.by_source:
-                return self._plan_of_source(event, told)
+                return self._plan_of_source(event, headers)
             if registered is None:
-                return self._plan_beside(event.digest, told)
+                return self._plan_beside(event.digest, headers)
             plan = self._plans[event.digest] = self.known_plan(registered)
         return plan
 
-    def _plan_beside(self, digest: bytes, told: Told) -> RowPlan:
+    def _plan_beside(self, digest: bytes, headers: Headers) -> RowPlan:
         """The plan of a schema that came with the message."""
-        if told.schema is None:
+        if headers.schema is None:
             raise Refusal("schema", f"names the schema {digest.hex()}, which is not known")
-        plan = self._told_plans.get(told.schema)
+        plan = self._header_plans.get(headers.schema)
         if plan is None:
-            registered = schema_in_message(told.schema, digest)
+            registered = schema_in_message(headers.schema, digest)
             plan = RowPlan(registered, self.rules, self.settings)
-            if len(self._told_plans) >= MAX_PLANS:
-                self._told_plans.clear()
-            self._told_plans[told.schema] = plan
+            if len(self._header_plans) >= MAX_PLANS:
+                self._header_plans.clear()
+            self._header_plans[headers.schema] = plan
         if digest not in plan.ids:
             raise Refusal("schema", f"names the schema {digest.hex()}, not the one beside it")
         return plan
@@ -251,7 +251,7 @@ class EventDecoder:
             self._registered_plans[registered] = plan
         return plan
 
-    def _plan_of_source(self, event: Event, told: Told) -> RowPlan:
+    def _plan_of_source(self, event: Event, headers: Headers) -> RowPlan:
         """The plan of an event without value: it names its source only."""
         registered = self.book.by_source.get(event.source)
         if registered is None:

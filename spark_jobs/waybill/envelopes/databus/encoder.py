@@ -70,7 +70,7 @@ class _TableEncoder:
         )
         if self.registered is not None:
             source = self.registered.source_id if source is None else source
-            self.losses = _told_otherwise(self.registered, schema)
+            self.losses = _registered_losses(self.registered, schema)
         if source is None:
             source = (
                 crc32(schema.qualified_name.encode("utf-8", "surrogatepass")) % (SHORTS - 1) + 1
@@ -112,7 +112,7 @@ class _TableEncoder:
         return found
 
 
-def _told_otherwise(registered: Any, schema: TableSchema) -> list[str]:
+def _registered_losses(registered: Any, schema: TableSchema) -> list[str]:
     """What readers of a registered schema take the table for that it is not."""
     read = RowPlan(registered, TableRules(), DatabusReadSettings()).schema
     types = {column.name: column.type for column in read.columns}
@@ -130,7 +130,7 @@ class EventEncoder:
     """Turns changes into events and events into messages.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         little: whether numbers are little-endian.
         lines: whether a message is one line of a file, so that it holds one event.
         json_values: whether values are Avro JSON.

@@ -51,7 +51,7 @@ class Event(msgspec.Struct, gc=False):
         physical: physical partition.
         logical: logical partition; version 2 has one partition only.
         digest: id of the schema of the value (MD5, or CRC-32 in version 2).
-        schema_version: version of that schema, 0 where it is not told.
+        schema_version: version of that schema, 0 where it is not stated.
         value: Avro binary, None where version 2 has no payload part.
         metadata: metadata part of version 2, None where there is none.
         replicated: whether external replication wrote it.

@@ -85,7 +85,7 @@ Present = tuple[bool, ...]
 def made_writer(schema: TableSchema, present: Present) -> RowWriter:
     """A writer with a schema of exactly the columns that the row has.
 
-    A column that was left out is no field, so it stays told from null. Fields are unions of null
+    A column that was left out is no field, so it stays apart from null. Fields are unions of null
     and the type, null first.
     """
     kinds = [_TYPES.get(column.type.kind, "string") for column in schema.columns]
@@ -119,7 +119,7 @@ def made_writer(schema: TableSchema, present: Present) -> RowWriter:
 
 
 def _portable(schema: TableSchema) -> TableSchema:
-    """The table as any target may be told of it: source types only where they are a database's.
+    """The table as any target may see it: source types only where they are a database's.
 
     Names that another envelope gave to its own notations mean nothing without its messages.
     """

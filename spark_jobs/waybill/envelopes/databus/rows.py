@@ -49,7 +49,7 @@ class RowPlan:
     Args:
         registered: the schema.
         rules: what is declared for the tables.
-        settings: what the envelope was told.
+        settings: those of the envelope.
 
     Attributes:
         schema: the table.

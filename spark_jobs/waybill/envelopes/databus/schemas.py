@@ -32,10 +32,10 @@ class Registered(msgspec.Struct, frozen=True, eq=False):
         text: as it was registered.
         schema: the same, as JSON data.
         source: full name of the source, e.g. `com.acme.events.Person`.
-        version: version in the registry, 0 where it is not told.
-        source_id: source id, None where it is not told.
-        database: database of the table, None where it is not told.
-        table: table, None where it is not told.
+        version: version in the registry, 0 where it is not stated.
+        source_id: source id, None where it is not stated.
+        database: database of the table, None where it is not stated.
+        table: table, None where it is not stated.
     """
 
     text: str
@@ -227,7 +227,7 @@ def schema_in_message(text: bytes, id_: bytes) -> Registered:
 
 
 def record_of(data: Any) -> dict[str, Any] | None:
-    """The schema if it is one of a record with fields, as far as can be told at a glance."""
+    """The schema if it is one of a record with fields, as far as can be seen at a glance."""
     if not isinstance(data, dict) or data.get("type") not in ("record", "error"):
         return None
     fields, name, space = data.get("fields"), data.get("name"), data.get("namespace")
@@ -247,7 +247,7 @@ def json_text(data: Any) -> str:
 
 
 def avro_text(schema: Any) -> str:
-    """A schema as Avro's Java library prints it; the text as it is where that cannot be told."""
+    """A schema as Avro's Java library prints it; its text where that is unknown."""
     try:
         return json_text(_printed(schema, None))
     except (TypeError, KeyError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What reading and writing Databus events needs to be told."""
+"""Settings for reading and writing Databus events."""
 
 from __future__ import annotations
 

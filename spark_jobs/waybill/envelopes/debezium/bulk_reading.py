@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from waybill.envelopes.debezium.row_readers import RowPlan
     from waybill.records import Change, Message, TableSchema
 
-_TOLD = frozenset(field.name for field in msgspec.structs.fields(Source))
+_READ = frozenset(field.name for field in msgspec.structs.fields(Source))
 """Fields of a source block that are read; the others are carried only."""
 LAST_MS = 2**63 // 1000 - 1
 _BY_FILE = frozenset({"mysql", "mariadb"})
@@ -283,7 +283,7 @@ class Around:
         free: dict[int, int] = {}
         for path, slot in self._slots.items():
             if path[0] == "source":
-                if path[1] not in _TOLD:
+                if path[1] not in _READ:
                     free[slot] = kinds
                 elif slot in self._aside:
                     free[slot] = WHOLE if kinds == ANY else kinds

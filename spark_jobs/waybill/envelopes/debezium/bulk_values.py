@@ -82,7 +82,7 @@ def reader_of(reading: ColumnReading, kind: int) -> ColumnReader | None:
     """
     floating = reading.type.kind in ("float32", "float64")
     if kind == NULL:
-        # What the values were so far is told by how they are read now.
+        # What the values were so far is known from how they are read now.
         kinds = NOTHING | _kinds_of(reading)
     elif kind == POWER and not reading.raw:
         return None
@@ -102,7 +102,7 @@ def reader_of(reading: ColumnReading, kind: int) -> ColumnReader | None:
 
 
 def _kinds_of(reading: ColumnReading) -> int:
-    """The kinds that a column may have by how it is read, null besides; 0 if that is not told."""
+    """The kinds that a column may have by how it is read, null besides; 0 if that is not stated."""
     if reading.wire == str | None:
         return TEXT
     if reading.quick == "str" or reading.unit in (3, 6):

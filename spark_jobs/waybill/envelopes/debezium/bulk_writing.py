@@ -99,7 +99,7 @@ class DebeziumWriter(BulkWriter):
     def _carried(
         self, _rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]
     ) -> TemplateFields:
-        """The message of rows whose source told what stands around them."""
+        """The message of rows whose source stated what stands around them."""
         return TemplateFields(values, IMAGES.__contains__, keys, tail_of)
 
     def _put(self, writing: Writing) -> ColumnWriter | None:
@@ -166,7 +166,7 @@ _NAMES: dict[Path, Get] = {
 
 
 def tail_of(rows: Rows) -> Value:
-    """What a source of the family told besides its rows."""
+    """What a source of the family stated besides its rows."""
     tail = None if rows.extra is None else rows.extra.fields.get("tail")
     if not isinstance(tail, Value):
         raise KeyError("the rows have no fields of Debezium's")

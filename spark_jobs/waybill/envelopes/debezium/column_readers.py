@@ -60,7 +60,7 @@ class Readings:
     """Decides how columns are read, for the tables of one connector.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         connector: `source.connector`.
     """
 
@@ -244,7 +244,7 @@ class Readings:
             return held(ColumnReading(declared, wire, read, source, marks, raw, quick, unit=unit))
         if kind == "real" and declared.kind in (*_COUNTED, "interval"):
             raise ValueError(f"a number with a fraction in a column declared {declared}")
-        if kind == "mixed" and declared.kind in _ALIKE:
+        if kind == "mixed" and declared.kind in _TEXT_DIFFERS:
             raise ValueError(f"values of several kinds in a column declared {declared}")
         reading = checked(self._undeclared(kind), declared)._replace(source_type=None)
         if kind == "int" and declared.kind in _RANGED:
@@ -391,7 +391,7 @@ def _source(field: Field) -> str:
 _NOTHING: Any = type(None)
 _OBJECTS = ("structure", "variable", "geometry")
 _COUNTED = ("date", "time", "timestamp", "timestamptz")
-_ALIKE = frozenset({*APART, "decimal", "uint64"})
+_TEXT_DIFFERS = frozenset({*APART, "decimal", "uint64"})
 """Kinds that a text tells in another way than a number does."""
 _WIRES: dict[str, Any] = {
     "bool": bool | None,

@@ -78,7 +78,7 @@ class Writings:
     """Decides how the columns of a table are written.
 
     Args:
-        settings: what the envelope was told.
+        settings: those of the envelope.
         dialect: which names the source types are.
     """
 
@@ -89,10 +89,10 @@ class Writings:
     def of(self, column: Column) -> Writing:
         """The writing of a column."""
         writing = self._as_it_came(column) or self._by_kind(column)
-        told = self._told(column)
-        if told:
+        stated = self._type_parameters(column)
+        if stated:
             connect = writing.connect
-            parameters = {**told, **connect.get("parameters", {})}
+            parameters = {**stated, **connect.get("parameters", {})}
             writing = writing._replace(connect={**connect, "parameters": parameters})
         return writing
 
@@ -199,7 +199,7 @@ class Writings:
             return 9
         return 6 if column.type.kind == "time" else 3
 
-    def _told(self, column: Column) -> dict[str, str]:
+    def _type_parameters(self, column: Column) -> dict[str, str]:
         """The source's type as schema parameters, and what a Connect type alone would not say."""
         if self.dialect in ("mysql", "postgresql") and column.source_type:
             return sql_parameters(column.source_type)

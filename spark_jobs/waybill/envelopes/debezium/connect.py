@@ -69,7 +69,7 @@ _field = msgspec.json.Decoder(Field).decode
 
 
 def sql_type(field: Field) -> str | None:
-    """The column type in the source, where the connector was told to pass it on."""
+    """The column type in the source, where the connector was set to pass it on."""
     name = field.parameters.get(SQL_TYPE)
     if name is None:
         return None

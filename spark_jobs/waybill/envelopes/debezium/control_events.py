@@ -235,7 +235,7 @@ def _log_message(message: Message, payload: bytes) -> Change:
 
 
 def _schema_change(message: Message, payload: bytes) -> Change:
-    """One statement; the table is told only where the statement concerns exactly one."""
+    """One statement; the table is stated only where the statement concerns exactly one."""
     parsed = msgspec.json.decode(payload, type=_SchemaChange)
     source = parsed.source or Source()
     table = source.table or None

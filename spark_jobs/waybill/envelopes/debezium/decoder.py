@@ -1,6 +1,6 @@
 """Reads Debezium JSON messages, with and without inline schema.
 
-Messages of a topic look alike, so the way of the last message is tried first: the bytes of the
+Messages of a topic share a shape, so the way of the last message is tried first: the bytes of the
 inline schema are compared, not parsed, and rows go through what was compiled for their table.
 Whatever does not fit takes the way through `_settle`, which looks at everything and says what is
 wrong.

@@ -301,7 +301,7 @@ class DebeziumEncoder:
             return []
         key = to_json(_control_key(change, payload, self.settings))
         if self.settings.schemas:
-            # These have no table whose schema could be told: a null schema is a map to readers.
+            # These have no table whose schema is known: a null schema is a map to readers.
             key, payload = _schemaless(key), _schemaless(payload)
         return [Encoded(key, payload)]
 

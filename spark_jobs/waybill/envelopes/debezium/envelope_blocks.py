@@ -29,7 +29,7 @@ class Blocks:
 
     Args:
         schema: the table.
-        settings: what the envelope was told.
+        settings: those of the envelope.
     """
 
     def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:

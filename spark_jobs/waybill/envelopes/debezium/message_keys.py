@@ -60,7 +60,7 @@ def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -
     if key is None or not plan.stated_key:
         return
     fields = opened_key(key).fields
-    stated = [_told(plan.columns[name], fields[name]) for name in plan.stated_key]
+    stated = [_text_in_row(plan.columns[name], fields[name]) for name in plan.stated_key]
     places = [plan.schema.names.index(name) for name in plan.stated_key]
     rows = [
         [getattr(image, f"f{place}") for place in places] for image in images if image is not None
@@ -71,7 +71,7 @@ def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -
     raise contradiction("the message key", *shown)
 
 
-def _told(reading: ColumnReading, raw: Raw) -> Any:
+def _text_in_row(reading: ColumnReading, raw: Raw) -> Any:
     """A value of a key as the text that it is in the row.
 
     The converter of keys may write a value in another way than that of rows: then what it shows is

@@ -11,7 +11,7 @@ Read: inserts, snapshot rows, updates and replacements with the whole document (
 `change_streams_update_full` and the modes with pre-image), deletes with or without pre-image.
 
 Refused: an update that holds nothing but what changed (`updateDescription`, or `patch` of old
-versions), because the document after it is not told; an event without message key, because the
+versions), because the document after it is not stated; an event without message key, because the
 text of `_id` inside a document need not be the one of the key; a document that is no JSON object.
 Flattened topics (ExtractNewDocumentState) are no envelopes and refused as such.
 

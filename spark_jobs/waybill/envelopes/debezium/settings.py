@@ -1,4 +1,4 @@
-"""What reading and writing Debezium JSON needs to be told."""
+"""Settings for reading and writing Debezium JSON."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ class DebeziumWriteSettings(Settings):
     """`source.connector` of rows that come from another envelope. Left out: mysql where the types
     of the table are MySQL's, because readers take the units of dates and times from it, else
     waybill. Of rows of postgresql readers may trust the key of the row before only: Waybill does
-    unless it is told `replica_identity: full`."""
+    unless it is set to `replica_identity: full`."""
     name: str = Field(default="waybill", min_length=1)
     """`source.name` (the topic prefix) of rows that come from another envelope."""

@@ -128,7 +128,7 @@ def is_postgresql(source: Source) -> bool:
 
 
 def source_time(source: Source) -> int | None:
-    """Microseconds since 1970 of the change in the source, None where it is not told.
+    """Microseconds since 1970 of the change in the source, None where it is not stated.
 
     Older versions tell milliseconds only, and MySQL's are whole seconds.
     """

@@ -72,7 +72,7 @@ class Plans:
         self._readings: dict[str, Readings] = {}
         self._numbers: Bounded[bytes, frozenset[str]] = Bounded()
         self._kinds: Bounded[Identity, dict[str, _Kind]] = Bounded()
-        self._told: tuple[Identity, dict[str, _Kind]] | None = None
+        self._last_kinds: tuple[Identity, dict[str, _Kind]] | None = None
         self._keys: Bounded[tuple[bytes, str], dict[str, ColumnReading]] = Bounded()
 
     def plan(
@@ -100,7 +100,7 @@ class Plans:
         identity = (source.db, source.schema, source.table)
         shape = key_shape(key)
         readings = self._readings_of(source.connector)
-        self._told = None
+        self._last_kinds = None
         if schema is None:
             images = [_fields(row) for row in rows]
             shown, gone = any(images), bytes(rows[0]) == b"null"
@@ -129,13 +129,13 @@ class Plans:
             else:
                 plan = self._from_schema(schema, identity, readings, rule, shape, source, numbers)
             self._plans[cached] = plan
-        self._told = identity, columns
+        self._last_kinds = identity, columns
         return plan
 
     def remember(self) -> None:
-        """Keep what the last message told of its columns: only one that is taken tells anything."""
-        if self._told is not None:
-            identity, columns = self._told
+        """Keep what the last message showed of its columns; only one that is taken counts."""
+        if self._last_kinds is not None:
+            identity, columns = self._last_kinds
             certain = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
             if certain:
                 kinds = self._kinds.setdefault(identity, {})
@@ -297,7 +297,7 @@ class Plans:
         images: list[dict[str, Raw]],
         readings: Readings,
     ) -> dict[str, _Kind]:
-        """The kind of every column of a message, nulls told from the messages before it."""
+        """The kind of every column of a message, those of nulls from the messages before it."""
         before = self._kinds.get(identity, {})
         declared = self.rules.find(*identity).columns
         columns: dict[str, _Kind] = {}

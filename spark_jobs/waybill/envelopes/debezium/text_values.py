@@ -134,7 +134,7 @@ def unscaled_reader(scale: int, mode: str | None) -> Callable[[str], str]:
         return _scaled_or_unscaled(scale)
     read = decimal_reader(scale)
 
-    def told(text: str) -> str:
+    def read_unscaled(text: str) -> str:
         try:
             return read(text)
         except (Refusal, ValueError):
@@ -143,7 +143,7 @@ def unscaled_reader(scale: int, mode: str | None) -> Callable[[str], str]:
             sentence = f"{text[:60]!r} is a number and not the Base64 of its unscaled digits: set "
             raise Refusal("value", sentence + _STRING_MODE) from None
 
-    return told
+    return read_unscaled
 
 
 def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
@@ -155,7 +155,7 @@ def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
     """
     read = decimal_reader(scale)
 
-    def told(text: str) -> str:
+    def read_either(text: str) -> str:
         try:
             number = number_or_special(text)
         except Refusal:
@@ -167,7 +167,7 @@ def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
         sentence = f"{text[:60]!r} is a number, and the Base64 of other unscaled digits: set "
         raise Refusal("value", f"{sentence}{_STRING_MODE}, or `decimals: precise` there")
 
-    return told
+    return read_either
 
 
 _STRING_MODE = (
@@ -341,7 +341,7 @@ def structure_raw(raw: Raw) -> str | None:
 def object_kind(raw: bytes | Raw) -> str:
     """What a JSON value that is no text or number may be: a variable, a geometry or a structure.
 
-    An object without a schema is told by its names alone. A map may have these names as well:
+    An object without a schema is known by its names alone. A map may have these names as well:
     its values are texts or null, and it may have others beside them.
     """
     if bytes(raw)[:1] != b"{":
@@ -378,7 +378,7 @@ _SRID_FLAG = 0x20000000
 
 
 def geometry_text(value: Geometry) -> str:
-    """Base64 of the well-known binary, with the reference system in it (EWKB) where one is told."""
+    """Base64 of the well-known binary, with the reference system in it (EWKB) if one is stated."""
     for part in (value.x, value.y):
         if part is not UNSET and bytes(part)[:1] in (b"{", b"["):
             raise ValueError("a coordinate that is no number")
@@ -463,7 +463,7 @@ class Marks:
     def reader(
         self, convert: Callable[[Raw], str | None], known: Placeholders | None = None
     ) -> Callable[[Raw], Any]:
-        """A reader of raw values that knows the placeholder, in all its shapes if nothing is told.
+        """A reader of raw values that knows the placeholder, in all its shapes if nothing is set.
 
         Args:
             convert: what reads the others.

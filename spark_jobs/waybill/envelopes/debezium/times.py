@@ -306,7 +306,7 @@ def timestamp_value(text: str, digits: int) -> int:
 def zoned_text(text: str) -> str:
     """An instant in UTC, ending in Z; what is no timestamp (`infinity`) stays as it is.
 
-    `io.debezium.time.ZonedTimestamp` is in UTC already unless the connector was told otherwise.
+    `io.debezium.time.ZonedTimestamp` is in UTC already unless the connector was set otherwise.
     """
     if text.endswith("Z"):
         return text

@@ -153,7 +153,7 @@ class DmsReader(RememberingReader):
         )
 
     def _columns(self, slots: dict[Any, int]) -> tuple[Slots, Slots] | None:
-        """The places of the columns of the row, and of the row before; None if that is told twice.
+        """The places of the columns of the row, and of the row before; None if one is stated twice.
 
         Then a closer look is needed at whether both say the same.
         """
@@ -220,9 +220,9 @@ def _gone(
     free: dict[int, int],
     checks: list[Callable[[Rows], Mask]],
 ) -> Cells:
-    """The row before a delete that is told by `data` alone.
+    """The row before a delete that is stated by `data` alone.
 
-    Where nothing but the key is told, the nulls beside it are no values.
+    Where nothing but the key is stated, the nulls beside it are no values.
     """
     image, schema = change.before, change.schema
     places = schema.key_places if schema.key else ()
@@ -294,7 +294,7 @@ def _field(rows: Rows, name: str) -> Texts:
 
 
 def _nothing(_: Block, __: Places) -> Extra:
-    """What is carried on where the source told nothing that could be."""
+    """What is carried on where the source stated nothing that could be."""
     return Extra("dms", (b'{"dms":{}}',), {})
 
 

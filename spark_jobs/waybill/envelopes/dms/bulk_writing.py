@@ -115,7 +115,7 @@ class DmsWriter(BulkWriter):
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
-        """Rows by what is told of the row that is gone, and by what is given up."""
+        """Rows by what is stated of the row that is gone, and by what is given up."""
         image = _written_image(rows)
         if image is None:
             return _alone(rows)

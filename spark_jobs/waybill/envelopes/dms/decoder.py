@@ -68,8 +68,8 @@ _Carried = msgspec.defstruct(
     "Carried", [(field, Any, UNSET) for field in _NAMES], rename=_NAMES, gc=False
 )
 _carried_of = function(
-    "carried(told)",
-    [f"return Carried({', '.join(f'told.{field}' for field in _NAMES)})"],
+    "carried(record)",
+    [f"return Carried({', '.join(f'record.{field}' for field in _NAMES)})"],
     {"Carried": _Carried},
 )
 _OPTIONAL = [(_field(name), kind, UNSET) for name, kind in _CARRIED.items()]
@@ -349,7 +349,7 @@ def _change(
         schema: the table.
         parsed: the metadata.
         row: operation, image before, image in `data`, and what is carried on.
-        whole: whether a delete told the row before apart, so that its nulls are nulls.
+        whole: whether a delete stated the row before apart, so that its nulls are nulls.
     """
     operation, before, after, extra = row
     if operation == "delete":

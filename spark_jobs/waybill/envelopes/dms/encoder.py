@@ -55,7 +55,7 @@ def _free_of(more: _Fields, taken: frozenset[str]) -> None:
     """See that fields of a record are none of those that mean something.
 
     Raises:
-        Refusal: kind `encoding`, when one is; the source was told another name than the target.
+        Refusal: kind `encoding`, when one is; the source has another name set than the target.
     """
     for name in sorted(taken & more.keys()):
         sentence = f"field {name!r} of the record that was read means something else here"

@@ -1,4 +1,4 @@
-"""The rows of a record: that in `data`, and the row before, which is told in two forms.
+"""The rows of a record: that in `data`, and the row before, which is stated in two forms.
 
 It stands in an object of its own, or in columns of `data` whose names have a prefix.
 """
@@ -77,7 +77,7 @@ def parted(data: Row, prefix: str) -> tuple[Row, Row]:
 def check_agreement(
     reader: RowReader, images: Images, operation: str, settings: DmsSettings
 ) -> None:
-    """See that no column is told in two ways, of which one would vanish.
+    """See that no column is stated in two ways, of which one would vanish.
 
     Raises:
         Refusal: kind `shape`, when one is.

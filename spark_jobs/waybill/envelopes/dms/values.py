@@ -1,4 +1,4 @@
-"""Positions, times and values as DMS writes them, and what it needs to be told."""
+"""Positions, times and values as DMS writes them, and its settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MICRO = timedelta(microseconds=1)
 
 
 class DmsFilesSettings(Settings):
-    """What both directions, records and files need to be told."""
+    """Settings of both directions."""
 
     bytes_as: Literal["hex", "base64"] = Field(
         default="hex",
@@ -58,7 +58,7 @@ class DmsFilesSettings(Settings):
 
 
 class DmsSettings(DmsFilesSettings):
-    """What both directions of records need to be told."""
+    """Settings of both directions of records."""
 
     before_field: str = Field(
         default="before-image",
@@ -76,7 +76,7 @@ class DmsSettings(DmsFilesSettings):
 
 
 class DmsReadSettings(DmsSettings):
-    """What reading DMS needs to be told."""
+    """Settings for reading DMS."""
 
     missing: Literal["refuse", "null", "unchanged"] = Field(
         default="refuse",
@@ -88,7 +88,7 @@ class DmsReadSettings(DmsSettings):
 
 
 class DmsWriteSettings(DmsSettings):
-    """What writing DMS needs to be told."""
+    """Settings for writing DMS."""
 
     missing: Literal["refuse", "unchanged"] = Field(
         default="unchanged",
@@ -103,7 +103,7 @@ class DmsWriteSettings(DmsSettings):
     )
 
     @model_validator(mode="after")
-    def _told_apart(self) -> Self:
+    def _has_prefix(self) -> Self:
         # The values before the change would take the place of those after it.
         if self.before_images == "columns" and not self.before_prefix:
             message = "before_images: columns needs a before_prefix, which marks the row before"
@@ -203,10 +203,10 @@ def contradicted(one: Any, other: Any) -> int:
     return _disagreement(one, other, (UNSET, None))
 
 
-def _disagreement(one: Any, other: Any, untold: tuple[Any, ...]) -> int:
+def _disagreement(one: Any, other: Any, unstated: tuple[Any, ...]) -> int:
     pairs = zip(structs.astuple(one), structs.astuple(other), strict=True)
     for place, (v, w) in enumerate(pairs):
-        if v != w and w is not UNSET and v not in untold:
+        if v != w and w is not UNSET and v not in unstated:
             return place
     return -1
 

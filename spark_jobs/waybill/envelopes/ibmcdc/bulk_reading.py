@@ -147,8 +147,8 @@ class IbmCdcReader(BulkReader):
         after: tuple[ColumnSlot | None, ...] | None = row
         check = self._check(sample, table, table.places)
         if change.operation == "delete":
-            has_old = table.has_before and any(_is_told(sample, cell) for cell in old)
-            if has_old and any(_is_told(sample, cell) for cell in row):
+            has_old = table.has_before and any(_is_stated(sample, cell) for cell in old)
+            if has_old and any(_is_stated(sample, cell) for cell in row):
                 return None  # the two rows have to be held against each other
             before, after = old if has_old else row, None
             check = self._check(sample, table, table.olds if has_old else table.places)
@@ -179,7 +179,7 @@ class IbmCdcReader(BulkReader):
         )
 
 
-def _is_told(sample: Sample, cell: ColumnSlot | None) -> bool:
+def _is_stated(sample: Sample, cell: ColumnSlot | None) -> bool:
     return cell is not None and sample.kinds[cell.slot] > OPTIONAL
 
 

@@ -169,7 +169,7 @@ def _check_same(change: Change, key: TableSchema, image: Any) -> None:
     rows may stand under the key of either.
 
     Args:
-        change: what is told of the row.
+        change: what is stated of the row.
         key: the schema of the message key; where it has another type, texts may differ.
         image: the message key.
     """
@@ -202,7 +202,7 @@ def _audited(
     entry = given if isinstance(given, str) else None
     if entry in BEFORE_ROWS:
         # The record after it has the row as it became; nothing ties the two but their place, and a
-        # change of the key may put them into two partitions: not told (docs/formats/ibmcdc.md).
+        # change of the key may put them into two partitions: not stated (docs/formats/ibmcdc.md).
         return skipped(message, "row before an update")
     operation = None if entry is None else OPERATIONS.get(entry)
     if operation is None:
@@ -271,7 +271,7 @@ def _any(image: Any) -> bool:
 
 @lru_cache(maxsize=10_000)
 def micros_of(text: str) -> int | None:
-    """Microseconds since 1970 of a time in an audit column, None where it is not told as a time.
+    """Microseconds since 1970 of a time in an audit column, None where it is not stated as a time.
 
     It is taken as UTC, digits below a microsecond are cut off.
     """

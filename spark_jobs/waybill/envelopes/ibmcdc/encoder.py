@@ -256,7 +256,7 @@ class IbmCdcEncoder:
         return [self._message(table, table.key or _present(row), row, record)]
 
     def _before(self, table: WriteTable, change: Change) -> Values:
-        """The row before an update or delete, where it is told."""
+        """The row before an update or delete, where it is stated."""
         if change.operation in ("update", "delete") and change.before is not None:
             return _values(change.before)
         return (UNSET,) * len(table.fields)
@@ -272,7 +272,7 @@ class IbmCdcEncoder:
             losses.append("unchanged_columns")
         has_before = any(isinstance(value, str) for value in before)
         if (change.before is not None and not has_before) or set(_present(before)) - set(columns):
-            # A reader takes columns that are all null for a row that is not told, and does not
+            # A reader takes columns that are all null for a row that is not stated, and does not
             # look for the old value of a column that has no new one.
             losses.append("before_image")
 

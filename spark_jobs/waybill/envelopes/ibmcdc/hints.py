@@ -36,7 +36,7 @@ _SQL = re.compile(r"([^()]*+)(?:\(\s*+(\d{1,9})\s*+(?:,\s*+(\d{1,9})\s*+)?\)([^(
 
 
 def hint_of(attributes: dict[str, Any]) -> str | None:
-    """The source's type as text, such as `CHARACTER(6)`; None where it is not told."""
+    """The source's type as text, such as `CHARACTER(6)`; None where it is not stated."""
     name = attributes.get("dbType", attributes.get("logicalType"))
     if not isinstance(name, str) or not name:
         return None

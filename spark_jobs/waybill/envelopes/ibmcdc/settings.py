@@ -1,4 +1,4 @@
-"""What reading and writing IBM CDC's Avro topics needs to be told."""
+"""Settings for reading and writing IBM CDC's Avro topics."""
 
 from __future__ import annotations
 

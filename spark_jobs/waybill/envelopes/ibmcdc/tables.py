@@ -47,7 +47,7 @@ class ReadTable:
         by_message_key: whether the message key tells which columns are the key.
         read: from a value to the row, the row before and the audit columns.
         places: places of the columns in the record.
-        olds: places of the columns before, None for one that is not told.
+        olds: places of the columns before, None for one that is not stated.
         audits: places of the audit columns.
         audit: names of the audit columns without prefix; empty for topics without.
         has_before: whether a record holds the row before as well.
@@ -210,7 +210,7 @@ def _parts(
 def _audit_columns(node: Node, settings: IbmCdcReadSettings, key: set[str]) -> list[str]:
     """The columns that seem to be audit columns by their names.
 
-    A table may have columns of such names. They are told by its key, of the message or declared,
+    A table may have columns of such names. They are known by its key, of the message or declared,
     and by their twins before, which audit columns do not have.
     """
     prefix, before = settings.audit_prefix, settings.before_prefix

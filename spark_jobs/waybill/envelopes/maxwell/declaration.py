@@ -8,7 +8,7 @@ from waybill.protocol import Envelope, Named
 from waybill.sequence_layout import SequenceLayout
 
 BINLOG = SequenceLayout(("binlog file", "offset", "xoffset"), (10, 19), 10**6, shared=True)
-"""Rows of one event share its place, and have no `xoffset` unless Maxwell is told to write it."""
+"""Rows of one event share its place, and have no `xoffset` unless Maxwell is set to write it."""
 
 
 ENVELOPE = Envelope(

@@ -82,8 +82,8 @@ _EXTRA = b'{"maxwell":%b}'
 
 
 _carried_of = function(
-    "carried(told)",
-    [f"return Carried({', '.join(f'told.{name}' for name in CARRIED)})"],
+    "carried(record)",
+    [f"return Carried({', '.join(f'record.{name}' for name in CARRIED)})"],
     {"Carried": Carried},
 )
 

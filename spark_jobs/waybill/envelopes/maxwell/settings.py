@@ -1,4 +1,4 @@
-"""What reading and writing Maxwell's messages needs to be told."""
+"""Settings for reading and writing Maxwell's messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waybill.values.wall_clocks import WITH_BLANK, instants_in
 
 
 class MaxwellSettings(Settings):
-    """What both directions need to be told."""
+    """Settings of both directions."""
 
     timezone: ZoneName = Field(
         default="UTC",
@@ -35,7 +35,7 @@ class MaxwellSettings(Settings):
 
 
 class MaxwellReadSettings(MaxwellSettings, UnnamedTableSettings):
-    """What reading Maxwell needs to be told."""
+    """Settings for reading Maxwell."""
 
     missing_nulls: bool = Field(
         default=False,
@@ -50,7 +50,7 @@ class MaxwellReadSettings(MaxwellSettings, UnnamedTableSettings):
 
 
 class MaxwellWriteSettings(MaxwellSettings):
-    """What writing Maxwell needs to be told."""
+    """Settings for writing Maxwell."""
 
     control_messages: bool = Field(
         default=False,

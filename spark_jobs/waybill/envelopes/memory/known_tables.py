@@ -61,7 +61,7 @@ class FastFirst(ABC, Generic[Table]):
 
     @abstractmethod
     def _probable(self, value: bytes) -> Table | None:
-        """The table that a message is probably about, None if that cannot be told."""
+        """The table that a message is probably about, None if that cannot be determined."""
 
     @abstractmethod
     def _slow(self, message: Message, value: bytes) -> list[Change]:

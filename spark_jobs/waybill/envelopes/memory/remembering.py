@@ -24,7 +24,7 @@ class Remembering(ABC):
     """A decoder that remembers tables.
 
     Attributes:
-        settings: what it was told of the source.
+        settings: what it knows of the source.
         rules: declared keys and column types.
         memory: what it remembers.
     """
@@ -38,7 +38,7 @@ class Remembering(ABC):
         """See `Decoder.decode`."""
 
     def fresh(self) -> Self:
-        """A decoder that was told the same and has read nothing."""
+        """A decoder with the same settings that has read nothing."""
         return type(self)(self.settings, self.rules)  # type: ignore[call-arg]
 
     def settled(self, message: Message, exact: bool = False) -> list[Change]:

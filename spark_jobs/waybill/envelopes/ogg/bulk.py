@@ -122,7 +122,7 @@ class OggReader(RememberingReader):
 
 
 def _nothing(_: Block, __: Places) -> Extra:
-    """What is carried on where the source told nothing that could be."""
+    """What is carried on where the source stated nothing that could be."""
     return Extra(_FAMILY, (b'{"ogg":{}}',), {})
 
 

@@ -48,8 +48,8 @@ _CARRIED: dict[str, Any] = {
 
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in _CARRIED], gc=False)
 _carried_of = function(
-    "carried(told)",
-    [f"return Carried({', '.join(f'told.{name}' for name in _CARRIED)})"],
+    "carried(record)",
+    [f"return Carried({', '.join(f'record.{name}' for name in _CARRIED)})"],
     {"Carried": _Carried},
 )
 _KEY = list[str] | None | UnsetType

@@ -44,7 +44,7 @@ _MICRO = timedelta(microseconds=1)
 
 
 class OggReadSettings(UnnamedTableSettings):
-    """What reading GoldenGate needs to be told."""
+    """Settings for reading GoldenGate."""
 
     timezone: ZoneName = Field(
         default="UTC",
@@ -60,7 +60,7 @@ class OggReadSettings(UnnamedTableSettings):
 
 
 class OggWriteSettings(PackedSettings):
-    """What writing GoldenGate may be told; op_ts of other sources is in UTC."""
+    """Settings for writing GoldenGate; op_ts of other sources is in UTC."""
 
     truncates: bool = Field(
         default=True,

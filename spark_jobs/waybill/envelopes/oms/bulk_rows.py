@@ -84,7 +84,7 @@ class ColumnReaders(NamedTuple):
 
 
 def readers_of(schema: TableSchema, style: Style) -> tuple[ColumnReaders, ...]:
-    """How the columns of a table are read all of whose types are told or declared."""
+    """How the columns of a table are read all of whose types are stated or declared."""
     return tuple(_takes(column.type, style) for column in schema.columns)
 
 
@@ -226,7 +226,7 @@ def may_look_untouched(rows: Rows, lobs: tuple[int, ...]) -> Mask:
     return closer
 
 
-def untold(rows: Rows) -> frozenset[str]:
+def unstated_columns(rows: Rows) -> frozenset[str]:
     """The columns that an update tells nothing of; where they are written, they are null."""
     if rows.operation != "update" or rows.after is None:
         return frozenset()
@@ -239,7 +239,7 @@ def untold(rows: Rows) -> frozenset[str]:
 
 
 def nothing_carried(family: str) -> Extra:
-    """What is carried on where the source told nothing that could be."""
+    """What is carried on where the source stated nothing that could be."""
     return Extra(family, (b'{"%b":{}}' % family.encode(),), {})
 
 
@@ -288,9 +288,9 @@ def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
             )
             for v in decisive
         ]
-        alike = all(same(arena, v.texts, f).all() for v, f in zip(decisive, first, strict=True))
+        all_same = all(same(arena, v.texts, f).all() for v, f in zip(decisive, first, strict=True))
         found = []
-        for row in range(1 if alike else len(rows)):
+        for row in range(1 if all_same else len(rows)):
             held = tuple(arena.text(v.texts, row) for v in decisive)
             number = known.get(held)
             if number is None:
@@ -298,7 +298,7 @@ def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
                 if number != _FAR:
                     known[held] = number
             found.append(number)
-        return np.array(found * len(rows) if alike else found, np.int64)
+        return np.array(found * len(rows) if all_same else found, np.int64)
 
     return numbers
 

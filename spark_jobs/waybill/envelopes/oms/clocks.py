@@ -123,7 +123,7 @@ def utc_from_sum(text: str) -> str:
 
     The nanoseconds are those of the second and not of the millisecond, as a Java timestamp tells
     both: in the document's 1590315269000.123456789 the milliseconds of the second are left out, in
-    1590315269123.123456789 they are told twice.
+    1590315269123.123456789 they are stated twice.
 
     Raises:
         Refusal: kind `value`, when the text is no such number, both parts disagree, or the year is

@@ -37,7 +37,7 @@ def untouchable(schema: TableSchema) -> tuple[int, ...]:
 
 
 def _lobs(schema: TableSchema, names: Mapping[str, str | None] | None) -> tuple[int, ...]:
-    """The LOB columns beside the key, by the names of types that are told (None: no names)."""
+    """The LOB columns beside the key, by the names of types that are stated (None: no names)."""
     key = schema.key or ()
     return tuple(
         i
@@ -96,8 +96,8 @@ class WrittenLobs:
         """Whether such a column is null in an image."""
         return any(getattr(image, f"f{i}") is None for i in self.columns)
 
-    def untold_before(self, before: Any, after: Any) -> bool:
-        """Whether such a column is null after an update and not told of the row before."""
+    def unstated_before(self, before: Any, after: Any) -> bool:
+        """Whether such a column is null after an update and not stated in the row before."""
         return before is not None and any(
             getattr(before, f"f{i}") is UNSET and getattr(after, f"f{i}") is None
             for i in self.columns

@@ -1,4 +1,4 @@
-"""What reading and writing any serialization method of OMS may need to be told."""
+"""Settings for reading and writing any serialization method of OMS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERSION: Any = Field(
 
 
 class OmsReadSettings(Settings):
-    """What reading messages of OMS needs to be told."""
+    """Settings for reading messages of OMS."""
 
     version: Version = _VERSION
     lobs: Literal["unchanged", "null"] = Field(
@@ -57,7 +57,7 @@ class OmsSequencedReadSettings(TenantReadSettings, SequencedReadSettings):
 
 
 class OmsWriteSettings(Settings):
-    """What writing messages of OMS needs to be told.
+    """Settings for writing messages of OMS.
 
     Attributes:
         whole_rows: whether the format's rows have all columns, so that none can be left out.
@@ -79,11 +79,13 @@ class OmsWriteSettings(Settings):
     )
 
     @classmethod
-    def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
+    def following(cls, source: Envelope, read_settings: Mapping[str, Any]) -> dict[str, Any]:
         """See `Settings.following`: what OMS wrote as null in both images is written so again."""
         if not (cls.whole_rows and issubclass(source.decode_settings, OmsReadSettings)):
             return {}
-        return {"lobs": told.get("lobs", source.decode_settings.model_fields["lobs"].default)}
+        return {
+            "lobs": read_settings.get("lobs", source.decode_settings.model_fields["lobs"].default)
+        }
 
 
 class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):

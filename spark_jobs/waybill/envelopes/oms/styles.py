@@ -36,7 +36,7 @@ def style_of(version: Version, zeros: bool = False) -> Style:
         zeros: whether zeros at the end of a time's fraction are written.
     """
     earlier = version == "earlier"
-    # A boolean is a digit, so it cannot be told from a number.
+    # A boolean is a digit, so it cannot be distinguished from a number.
     return Style(digits=True, own=lambda kind: own_notation(kind, earlier, zeros))
 
 

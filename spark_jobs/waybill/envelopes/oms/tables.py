@@ -65,7 +65,7 @@ class Shape(NamedTuple):
         types: their types, as declared or as JSON says.
         key: the key columns, as declared or as `record_primary_key` says.
         inferred: whether JSON says the type of each column.
-        told: the type names that the message tells, None for a column without.
+        stated_types: the type names in the message, None for a column without.
         light: the JSON that tells them, None where the message does not.
     """
 
@@ -79,7 +79,7 @@ class Shape(NamedTuple):
     types: tuple[LogicalType, ...]
     key: tuple[str, ...]
     inferred: tuple[bool, ...]
-    told: tuple[str | None, ...] = ()
+    stated_types: tuple[str | None, ...] = ()
     light: bytes | None = None
 
 
@@ -136,7 +136,7 @@ class OmsTable:
         in_messages: bool = True,
         tenant: str | None = None,
     ) -> None:
-        stated = shape.told or (None,) * len(shape.names)
+        stated = shape.stated_types or (None,) * len(shape.names)
         columns = zip(shape.names, shape.types, stated, strict=True)
         self.tenant = tenant
         self.schema: TableSchema = intern_schema(

@@ -4,7 +4,7 @@ Source: OceanBase documentation "Data formats", the samples of the Canal, DataWo
 DefaultExtendColumnType methods and the table of data types. Names have no sizes in the samples.
 INT64 is an integer of 64 bits; BIGINT holds more (a sample has 10223372036854775806), so it is a
 number of any size, without a fraction. A BIT without size is its bytes, or a number before V3.3.0.
-A time that names its zone is its text, because no instant says which zone it was told in, and where
+A time that names its zone is its text, because no instant says which zone it is in, and where
 clocks are put back the text alone says no instant; declared as timestamptz it is one.
 """
 
@@ -226,13 +226,13 @@ def is_lob(kind: LogicalType, name: str | None) -> bool:
     """Whether OMS leaves out a column of this type that an update did not touch.
 
     Those are JSON, geometries, BLOB, and TEXT beyond VARCHAR. Without a name of the type, texts
-    cannot be told from VARCHAR.
+    cannot be distinguished from VARCHAR.
     """
     return kind.kind in _LOB_KINDS if name is None else _word(name) in _LOBS
 
 
 def loses_type(column: Column, name: str | None, earlier: bool = False) -> bool:
-    """Whether a reader who is told nothing but a name takes the column for another type."""
+    """Whether a reader who knows nothing but a name takes the column for another type."""
     both, kind = logical_type(name, earlier) or UNKNOWN, column.type
     fine = finer_than_micros(kind, column.source_type)
     if fine is not None and with_digits(both, name) != fine:

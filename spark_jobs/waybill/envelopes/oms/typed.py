@@ -10,7 +10,7 @@ from waybill.envelopes.oms.type_names import DIALECT, in_notation, logical_type
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import UNKNOWN
-from waybill.values.generated import untold
+from waybill.values.generated import unstated
 from waybill.values.json_columns import kind_of
 from waybill.values.json_rows import RowReader
 
@@ -33,15 +33,15 @@ class TypedTable(NamedTuple):
         schema: the table.
         reader: reads its rows.
         forget: leaves LOB columns out of both images of an update that did not touch them.
-        untold: gives the columns of a row before an update that the row after it does not tell.
-        loose: whether its rows told columns or types that the messages do not name: then another
+        unstated: gives the columns of a row before an update that the row after it does not tell.
+        loose: whether its rows showed columns or types that the messages do not name: then another
             row may be one of another table, although its message says the same about types.
     """
 
     schema: TableSchema
     reader: RowReader
     forget: Callable[[Any, Any], None]
-    untold: Callable[[Any, Any], list[int]]
+    unstated: Callable[[Any, Any], list[int]]
     loose: bool
 
 
@@ -112,7 +112,7 @@ class TypedTables:
                 schema,
                 reader,
                 forget(lobs),
-                untold(len(columns)),
+                unstated(len(columns)),
                 bool(inferred) or identity[2],
             )
         return found

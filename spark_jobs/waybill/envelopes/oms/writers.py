@@ -67,11 +67,11 @@ def writers(
     """
     kinds = [column.type for column in schema.columns]
     size = len(notations)
-    told: list[Any] = [] if types is None else [("told", Any, Raw(types))]
+    light: list[Any] = [] if types is None else [("light", Any, Raw(types))]
     row = msgspec.defstruct(
         "Row",
-        [*[(f"f{i}", Any, UNSET) for i in range(size)], *told],
-        rename={f"f{i}": name for i, name in enumerate(schema.names)} | {"told": LIGHT_TYPE},
+        [*[(f"f{i}", Any, UNSET) for i in range(size)], *light],
+        rename={f"f{i}": name for i, name in enumerate(schema.names)} | {"light": LIGHT_TYPE},
         gc=False,
     )
     steps = [_written(*column) for column in zip(kinds, notations, strict=True)]

@@ -1,4 +1,4 @@
-"""What reading needs to be told about sequence ids where a format's document says who has one."""
+"""Settings for reading sequence ids where a format's document says who has one."""
 
 from __future__ import annotations
 

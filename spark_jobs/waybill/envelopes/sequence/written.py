@@ -91,7 +91,7 @@ def goes_without(change: Change) -> bool:
 
 
 class PackedSettings(Settings):
-    """What writing one number for the source's sequence ids needs to be told."""
+    """Settings for writing one number for the source's sequence ids."""
 
     sequence_digits: tuple[int, ...] | None = Field(
         default=None,
@@ -134,7 +134,7 @@ class PackedSettings(Settings):
 
 
 class SequenceSettings(PackedSettings):
-    """What writing sequence ids needs to be told where the source may have none."""
+    """Settings for writing sequence ids where the source may have none."""
 
     sequence_start: int = Field(
         default=FIRST_SECOND,
@@ -214,7 +214,7 @@ class PackedSequence:
     def of(self, change: Change, losses: list[str]) -> int | None:
         """The number; None where the change has no id, or the target no room for such ids.
 
-        One that is made of several parts is told as a made id (`made_ids`).
+        One that is made of several parts is reported as a made id (`made_ids`).
 
         Raises:
             Refusal: kind `encoding`, when a number is beyond its digits, or beyond the target.
@@ -301,7 +301,7 @@ class WrittenSequence:
     def of(self, change: Change, losses: list[str]) -> int:
         """The id of a change that is no full row.
 
-        One that is made is told (`made_ids`), and counted as lost where it takes the place of the
+        One that is made is noted (`made_ids`), and counted as lost where it takes the place of the
         source's own.
 
         Raises:

@@ -12,7 +12,7 @@ are the sequence id, in whatever order messages arrive or are sent again.
 
 An UPDATE of the key that was not split (`output-raw-change-event`, or versions that split none) is
 read as that DELETE and INSERT. TiCDC does not keep the order in which a transaction moved its rows,
-so the key that one row left and another one took is told right by the two steps alone.
+so the key that one row left and another one took is read right by the two steps alone.
 
 An INSERT whose `_tidb` has no `commitTs` is a full row: TiCDC sends none, and Waybill writes it so.
 """

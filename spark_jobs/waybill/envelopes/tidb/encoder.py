@@ -29,7 +29,7 @@ from waybill.envelopes.sequence.written import (
 )
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.tidb.values import TidbSqlTypes, type_to_write
-from waybill.envelopes.truncates import told_statement, truncate_of
+from waybill.envelopes.truncates import truncate_of, truncate_statement
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
 from waybill.values.generated import fill
@@ -119,7 +119,9 @@ class TidbEncoder(CanalEncoder):
         if operation == "truncate":
             kind = "TRUNCATE"
             sql = sql or truncate_of(schema.database, schema.table)
-            sql = told_statement(sql, None, (schema.database, schema.schema), schema.table or "")
+            sql = truncate_statement(
+                sql, None, (schema.database, schema.schema), schema.table or ""
+            )
         else:
             kind = carried.type or operation_of(sql)
         TidbTableEncoder.count_losses(change, carried, losses)

@@ -199,8 +199,8 @@ def typed_columns(images: Any, columns: Sequence[Column]) -> tuple[list[Any], An
     doubtful = np.zeros(len(texts), np.bool_)
     take = pa.array(np.cumsum(there) - 1, mask=~there)
     found = []
-    told_of = _columns(texts, tuple(column.name for column in columns))
-    for column, column_values in zip(columns, told_of, strict=True):
+    column_texts = _columns(texts, tuple(column.name for column in columns))
+    for column, column_values in zip(columns, column_texts, strict=True):
         if msgspec.UNSET in column_values:
             lacks = np.array([text is msgspec.UNSET for text in column_values], np.bool_)
             doubtful |= lacks

@@ -148,23 +148,23 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
     if doubtful.any():
         odd = rows.filter(pa.array(doubtful))
         if odd.num_rows > target.most_doubtful:
-            yield _told(number, DOUBTFUL, odd.num_rows)
+            yield _outcome_row(number, DOUBTFUL, odd.num_rows)
             return
-        yield _told(number, DOUBTFUL, odd.num_rows, content=packed(odd))
+        yield _outcome_row(number, DOUBTFUL, odd.num_rows, content=packed(odd))
         sure = pa.array(~doubtful)
         rows, values = rows.filter(sure), [value.filter(sure) for value in values]
     if target.files and rows.num_rows:
         found = look_up(target.files, whole(rows.column("key")), whole(rows.column("order")))
         for file, places in found.replaced.items():
             path, content = target.files[file].path, places.tobytes()
-            yield _told(number, REPLACED, len(places), path=path, content=content)
+            yield _outcome_row(number, REPLACED, len(places), path=path, content=content)
         if found.newer.any():
             older = pa.array(~found.newer)
             rows, values = rows.filter(older), [value.filter(older) for value in values]
     made = _rows(target, rows, values)
     for batch in target.writer.write(made.to_batches(max_chunksize=MOST_ROWS)):
         for row in batch.to_pylist():
-            yield _told(number, WRITTEN, **row)
+            yield _outcome_row(number, WRITTEN, **row)
 
 
 def _rows(target: Target, winners: pa.Table, values: list[Any]) -> pa.Table:
@@ -186,7 +186,7 @@ def _rows(target: Target, winners: pa.Table, values: list[Any]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _told(number: int, kind: str, rows: int, **more: Any) -> pa.RecordBatch:
+def _outcome_row(number: int, kind: str, rows: int, **more: Any) -> pa.RecordBatch:
     """One row of `OUTCOME_DDL`."""
     row = {"number": number, "kind": kind, "rows": rows, **more}
     return pa.RecordBatch.from_pylist([row], schema=_OUTCOME)

@@ -24,7 +24,7 @@ def sent_of(entries: Entries, batches: Collection[str]) -> int:
 
 
 @contextmanager
-def told_of(
+def reporting_progress(
     sending: Sending, before: int, progress: Callable[..., Any], every: float = EVERY
 ) -> Iterator[None]:
     """Tell how much has been sent, until the block ends.
@@ -32,7 +32,7 @@ def told_of(
     Args:
         sending: what is being sent.
         before: messages that are known to be there.
-        progress: told, at most once in the interval and only of what is new.
+        progress: called at most once in the interval and only of what is new.
         every: the interval, in seconds.
     """
     ended = threading.Event()

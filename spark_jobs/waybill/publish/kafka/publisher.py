@@ -16,7 +16,7 @@ from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
 from waybill.publish.kafka.message_source import in_order, made
 from waybill.publish.kafka.part_boundaries import Limits
-from waybill.publish.kafka.progress import sent_of, told_of
+from waybill.publish.kafka.progress import reporting_progress, sent_of
 from waybill.publish.kafka.sender import SENT, Group, Sending, check_entries
 from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
 from waybill.publish.outcome import Part, Published
@@ -44,7 +44,7 @@ def publish_kafka(
         target: where to.
         owner: migration and target.
         batches: batches in their order; the messages of an earlier one go first.
-        progress: told what was done.
+        progress: gets what was done.
         limits: how large parts become.
 
     Raises:
@@ -65,7 +65,7 @@ def publish_kafka(
         f"; {counted(before, 'was', 'were')} sent before" if before else "",
     )
     rows = in_order(messages, by_batch)
-    with unwrapped(), told_of(sending, before, progress):
+    with unwrapped(), reporting_progress(sending, before, progress):
         found = rows.map(sending.run, from_arrow_schema(SENT)).collect()
     sent = [(row.batch, row.part, _entry(row.entry)) for row in found]
     again = sum(row.before for row in found)
@@ -118,7 +118,7 @@ def recover(sending: Sending, progress: Callable[..., Any]) -> int:
     """Take the target over from every earlier run, and look at what they have sent.
 
     What a killed run left open would keep readers waiting; it is ended here, also if this run goes
-    no further. What the user of the connection may not do is told here.
+    no further. What the user of the connection may not do is reported here.
 
     Returns:
         How many of the messages to send are in the topic already.

@@ -113,11 +113,11 @@ class Transactions:
             ConfigurationError: the login, a right or the timeout is wrong.
             UnreachableError: no server answers.
         """
-        with self._told():
+        with self._errors_translated():
             limit = time.monotonic() + BEGIN_WITHIN
             while True:
                 try:
-                    # In short steps, so that a wrong password is told when it is known.
+                    # In short steps, so that a wrong password is reported when it is known.
                     return self._producer.init_transactions(2)
                 except KafkaException as error:
                     self._producer.poll(0)
@@ -127,7 +127,7 @@ class Transactions:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        with self._told():
+        with self._errors_translated():
             self._producer.begin_transaction()
             self._in_transaction = True
             self.offsets = {}
@@ -149,12 +149,12 @@ class Transactions:
             value: None for a tombstone.
             key: None for none.
             partition: of the topic.
-            watched: whether its place goes into `offsets`. To be told of every record would take
+            watched: whether its place goes into `offsets`. A callback for every record would take
                 longer than sending them.
             timestamp: milliseconds since 1970, 0 for now.
             headers: names and values.
         """
-        callback = self._told_of if watched else None
+        callback = self._on_delivery if watched else None
         while True:
             try:
                 self._producer.produce(
@@ -172,7 +172,7 @@ class Transactions:
         Raises:
             ConflictError: the id was taken by another run.
         """
-        with self._told():
+        with self._errors_translated():
             self._producer.poll(seconds)
 
     def finish(self) -> None:
@@ -182,7 +182,7 @@ class Transactions:
             ConflictError: the id was taken by another run.
             UnreachableError: they do not take them in time.
         """
-        with self._told():
+        with self._errors_translated():
             left = self._producer.flush(self._timeout)
         if left or self._lost is not None:
             self._raise_permanent()
@@ -196,7 +196,7 @@ class Transactions:
             ConflictError: the id was taken by another run, or the transaction took too long.
             UnreachableError: it is not known what became of it; the next run finds out.
         """
-        with self._told():
+        with self._errors_translated():
             limit = time.monotonic() + self._timeout
             while True:
                 try:
@@ -207,7 +207,7 @@ class Transactions:
                     if not error.args[0].retriable() or time.monotonic() > limit:
                         raise
 
-    def _told_of(self, error: KafkaError | None, record: Any) -> None:
+    def _on_delivery(self, error: KafkaError | None, record: Any) -> None:
         if error is not None:
             self._lost = self._lost or error
             return
@@ -216,7 +216,7 @@ class Transactions:
         self.offsets[number] = (min(first, offset), max(last, offset))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_translated(self) -> Iterator[None]:
         """Errors of the client as ours."""
         try:
             yield
@@ -246,7 +246,7 @@ class Transactions:
     def _fatal(self, error: KafkaException | SystemError) -> KafkaError:
         """The fatal error behind one that only says that there was one.
 
-        A fatal error that is told in the midst of other callbacks makes the client return without
+        A fatal error that comes in the midst of other callbacks makes the client return without
         an exception, or with one and a result: Python calls either a SystemError. From then on
         every call about transactions says what it was.
         """

@@ -62,7 +62,7 @@ def unread(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> tuple
     """What a batch would read now, and the cluster that has it; see `lag_of`."""
     cluster = Cluster(named_properties(source.connection), PATIENCE)
     cluster.reach()
-    # As the next batch would, had it been told not to stop at what is missing.
+    # As the next batch would, had it been set not to stop at what is missing.
     going_on = source.model_copy(update={"on_data_loss": "earliest"})
     return cluster, plan(going_on, cluster, read_positions(newest_first))
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from waybill.sources.kafka.positions import Range
 
 BYTES_PER_TASK = 256 << 20
-"""What a task reads at most, where earlier batches told how long messages are."""
+"""What a task reads at most, where earlier batches showed how long messages are."""
 
 SMALLEST = 50_000
 """Offsets below which another task costs more than it gains."""

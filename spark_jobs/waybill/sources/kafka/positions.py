@@ -55,7 +55,7 @@ def read_positions(newest_first: Iterable[dict[str, Any]]) -> Positions:
     loose = 0
     for cursor in newest_first:
         for topic, entry in cursor["topics"].items():
-            # Brokers that know no id, or not yet, say nothing against one that was told before.
+            # Brokers that know no id, or not yet, say nothing against one that was reported before.
             ids[topic] = ids.get(topic) or entry["id"]
             for partition, (_start, end) in entry["ranges"].items():
                 following.setdefault((topic, int(partition)), end)

@@ -123,7 +123,7 @@ def read_ranges(
     Args:
         ranges: what to read, of different partitions.
         reading: how.
-        tell: is told what a range held, after its last message.
+        tell: gets what a range held, after its last message.
 
     Raises:
         SourceError: messages were deleted, a partition ends before its range does, or the headers
@@ -307,7 +307,7 @@ class _Work:
             raise UnreachableError(text, code=Code.KAFKA_UNREACHABLE)
 
     def _ask_about_topic(self) -> None:
-        """A consumer is not told that a topic is gone, or that it may not read it."""
+        """A consumer does not learn that a topic is gone, or that it may not read it."""
         topic = min(self.open)[0]
         try:
             found = self.consumer.list_topics(topic, timeout=5).topics[topic].error

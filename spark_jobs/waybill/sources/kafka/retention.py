@@ -76,8 +76,8 @@ def _retentions(cluster: Cluster, topics: set[str]) -> dict[str, float]:
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(topics)]
     found = {}
     for resource, future in cluster.admin.describe_configs(resources).items():
-        told = cluster.answer(future, f"the configuration of the topic {resource.name}")
-        milliseconds = int(told["retention.ms"].value)
-        if milliseconds >= 0 and "delete" in told["cleanup.policy"].value:
+        entries = cluster.answer(future, f"the configuration of the topic {resource.name}")
+        milliseconds = int(entries["retention.ms"].value)
+        if milliseconds >= 0 and "delete" in entries["cleanup.policy"].value:
             found[resource.name] = milliseconds / 1000
     return found

@@ -56,7 +56,7 @@ def sample_topics(source: KafkaSource, messages: int, last: int = 0) -> Sample:
     reading = RangeOptions(properties, "", STALL, without_headers=without_headers)
     # One after the other: a reader is at one place of a partition.
     batches = chain.from_iterable(
-        read_ranges(spans, reading, lambda span, told: None) for spans in (first, ends) if spans
+        read_ranges(spans, reading, lambda span, read: None) for spans in (first, ends) if spans
     )
     return Sample(bool(planned.offsets), text, details, notes, batches)
 

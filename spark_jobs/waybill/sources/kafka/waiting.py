@@ -120,9 +120,9 @@ def first_times(
                 if span is None:
                     continue
                 if message.error() is None and offset is not None and offset < span.end:
-                    kind, told = message.timestamp()
+                    kind, timestamp = message.timestamp()
                     if kind != TIMESTAMP_NOT_AVAILABLE:
-                        found[place] = told
+                        found[place] = timestamp
                 # Also at an error, such as the end of a partition of which nothing is left.
                 del wanted[place]
                 consumer.incremental_unassign([TopicPartition(*place)])

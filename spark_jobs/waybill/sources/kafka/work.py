@@ -92,7 +92,7 @@ class KafkaWork:
         Raises:
             SourceError: messages were deleted meanwhile, or a topic was made again.
             UnreachableError: the brokers went away and did not come back.
-            ReconciliationError: a range was not told about.
+            ReconciliationError: a range was not reported.
         """
         read: dict[Range, Read] = {}
         if self._plan.offsets:
@@ -105,7 +105,7 @@ class KafkaWork:
             tasks = dealt(self._plan.ranges, size)
             tally = Tally(self._context.spark.sparkContext)
             report.rows_out = self._write(branch, tasks, tally, sizes)
-            read = _told(tasks, tally)
+            read = _read_by_tasks(tasks, tally)
             report.rows_in = sum(outcome.rows for outcome in read.values())
             check_unchanged(self._cluster, self._plan)
         self._describe(report, read)
@@ -194,8 +194,8 @@ class KafkaWork:
             )
 
 
-def _told(tasks: list[list[Range]], tally: Tally) -> dict[Range, Read]:
-    """What the tasks told of every piece."""
+def _read_by_tasks(tasks: list[list[Range]], tally: Tally) -> dict[Range, Read]:
+    """What the tasks reported of every piece."""
     counts = tally.counts
     silent = [span for task in tasks for span in task if str(span) not in counts]
     if silent:

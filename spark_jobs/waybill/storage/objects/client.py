@@ -1,7 +1,7 @@
 """The client of a store, and its errors as sentences.
 
 The client tries again by itself what may pass: a server that is busy, that fails, or that cuts the
-connection. What is left after that is told by `told`.
+connection. What is left after that is raised by `errors_translated`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def code_of(error: BaseException) -> str:
 
 
 @contextmanager
-def told(place: Place, access: Access) -> Iterator[None]:
+def errors_translated(place: Place, access: Access) -> Iterator[None]:
     """Raise what the client raises as what it means.
 
     Raises:
@@ -191,14 +191,14 @@ def server_of(access: Access) -> str:
 def check_bucket(place: Place, access: Access) -> None:
     """Look whether the bucket is there, the key is taken and it may list.
 
-    It tries less long than other requests, so that what is wrong is told soon.
+    It tries less long than other requests, so that what is wrong is reported soon.
 
     Raises:
         ConfigurationError: no such bucket, or nobody that it knows asks.
         UnavailableError: the server cannot be reached.
     """
     client = client_of(replace(access, attempts=min(access.attempts, 2)))
-    with told(place, access):
+    with errors_translated(place, access):
         client.list_objects_v2(Bucket=place.bucket, Prefix=place.key, MaxKeys=1)
 
 

@@ -99,7 +99,7 @@ def place_of(url: str) -> Place:
     head, _, key = rest.partition("/")
     connection, _, bucket = head.rpartition("@")
     if ":" in connection:
-        # The URL is not told: it holds a secret.
+        # The URL is not shown: it holds a secret.
         message = (
             f"a URL of {scheme}:// holds a key: put the key into a connection and write "
             f"{scheme}://CONNECTION@bucket/…"

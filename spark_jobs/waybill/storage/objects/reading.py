@@ -12,7 +12,7 @@ from typing import Any
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from waybill.errors import Code, SourceError
-from waybill.storage.objects.client import TAKEN, client_of, code_of, patiently, told
+from waybill.storage.objects.client import TAKEN, client_of, code_of, errors_translated, patiently
 from waybill.storage.objects.places import Access, Place, access_to, place_of
 
 BLOCK = 8 << 20
@@ -57,12 +57,12 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
         place = self._place(path)
         if place.key:
             try:
-                with told(place, self._access):
+                with errors_translated(place, self._access):
                     found = self._client.head_object(Bucket=place.bucket, Key=place.key)
                 return _entry(place, place.key, found["ContentLength"], found)
             except FileNotFoundError:
                 pass
-        with told(place, self._access):
+        with errors_translated(place, self._access):
             listed = self._client.list_objects_v2(
                 Bucket=place.bucket, Prefix=_folder(place), MaxKeys=1
             )
@@ -114,7 +114,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=place.bucket, Prefix=_folder(place), **({} if deep else {"Delimiter": "/"})
         )
-        with told(place, self._access):
+        with errors_translated(place, self._access):
             for page in pages:
                 for item in page.get("Contents", []):
                     # A key that ends in a slash is how consoles make an empty folder.
@@ -152,7 +152,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
 
         if end <= start:
             return b""
-        with told(place, self._access):
+        with errors_translated(place, self._access):
             try:
                 return patiently(read)
             except ClientError as error:

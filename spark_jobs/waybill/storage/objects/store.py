@@ -25,9 +25,9 @@ from waybill.storage.objects.client import (
     TAKEN,
     client_of,
     code_of,
+    errors_translated,
     patiently,
     server_of,
-    told,
 )
 from waybill.storage.objects.places import Access, Place, access_to, place_of
 
@@ -85,7 +85,7 @@ class ObjectStore:
             _conditional[server] = self._access.conditional
         elif not self._access.endpoint:
             _conditional[server] = True
-        with told(place, self._access):
+        with errors_translated(place, self._access):
             if _conditional.get(server) is True:
                 return self._put_once(place, content)
             if self._there(place):
@@ -174,7 +174,7 @@ class ObjectStore:
             return body
 
         try:
-            with told(place, self._access):
+            with errors_translated(place, self._access):
                 return patiently(content)
         except FileNotFoundError:
             return None
@@ -185,14 +185,14 @@ class ObjectStore:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._place.bucket, Prefix=prefix, Delimiter="/"
         )
-        with told(self._place, self._access):
+        with errors_translated(self._place, self._access):
             keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return sorted(name for key in keys if (name := key.removeprefix(prefix)))
 
     def remove(self, name: str) -> None:
         """Delete."""
         place = self._at(name)
-        with suppress(FileNotFoundError), told(place, self._access):
+        with suppress(FileNotFoundError), errors_translated(place, self._access):
             self._client.delete_object(Bucket=place.bucket, Key=place.key)
 
     def path(self, name: str) -> str:
@@ -234,7 +234,7 @@ class Upload(io.RawIOBase):
         return view.nbytes
 
     def _send(self, part: bytes) -> None:
-        with told(self._place, self._access):
+        with errors_translated(self._place, self._access):
             if self._id is None:
                 self._id = self._begin()
             number = len(self._parts) + 1
@@ -254,7 +254,7 @@ class Upload(io.RawIOBase):
     def finish(self) -> None:
         """Let the object appear."""
         if self._id is None:
-            with told(self._place, self._access):
+            with errors_translated(self._place, self._access):
                 content = bytes(self._held)
                 self._client.put_object(
                     **self._target, **self._kind, Body=content, ContentMD5=md5(content)
@@ -263,7 +263,7 @@ class Upload(io.RawIOBase):
         try:
             if self._held:
                 self._send(bytes(self._held))
-            with told(self._place, self._access):
+            with errors_translated(self._place, self._access):
                 self._complete()
         except BaseException:
             with suppress(Exception):

@@ -58,7 +58,7 @@ def truth(kind: str, value: str | None):
     return compare.get(kind, str)(value)
 
 
-def told(kind: str, text: str | None):
+def text_of(kind: str, text: str | None):
     """A canonical text in the same terms."""
     if text is None:
         return None
@@ -112,7 +112,7 @@ def compare(capture: dict, folder: str, tables: dict, known: dict) -> None:
             for column, value in row.items():
                 text = got[column] if column in got else table.get("added", {}).get(column)
                 expected = known.get((name, tuple(map(str, key)), column), value)
-                assert told(kinds[column], text) == truth(kinds[column], expected), (key, column)
+                assert text_of(kinds[column], text) == truth(kinds[column], expected), (key, column)
 
 
 def known_losses() -> dict:

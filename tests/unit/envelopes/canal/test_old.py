@@ -14,7 +14,7 @@ BOTH = ("canal", "oms-canal")
 
 
 def _update(data: dict[str, Any], old: Any, number: int) -> bytes:
-    told = {"id": "bigint", "b": "varchar(9)"}
+    types = {"id": "bigint", "b": "varchar(9)"}
     return msgspec.json.encode(
         {
             "database": "d",
@@ -22,7 +22,7 @@ def _update(data: dict[str, Any], old: Any, number: int) -> bytes:
             "data": [{"id": str(number), **data}],
             "pkNames": ["id"],
             "old": old,
-            "mysqlType": told,
+            "mysqlType": types,
             "type": "UPDATE",
             "table": "t",
             "es": 1609344671000 + number,
@@ -49,7 +49,7 @@ def _lines(envelope: str, data: dict[str, Any], old: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("envelope", BOTH)
-def test_a_changed_column_whose_new_value_is_not_told_is_refused(envelope):
+def test_a_changed_column_whose_new_value_is_not_stated_is_refused(envelope):
     lines = _lines(envelope, {}, [{"b": "x"}])
     outcome = one_by_one(Outcome(envelope, "oms-default", TableRules({})), lines)
     assert [place for place, *_ in outcome["refused"]] == list(range(100, 200))
@@ -63,9 +63,9 @@ def test_beside_an_empty_entry_a_whole_row_is_the_row_before_too(envelope):
     outcome = one_by_one(Outcome(envelope, "debezium-json", TableRules({})), lines)
     assert not outcome["refused"]
     for line in outcome["values"][100:]:
-        told = msgspec.json.decode(line)
-        assert told["before"] == told["after"]
-        assert told["after"] is not None
+        document = msgspec.json.decode(line)
+        assert document["before"] == document["after"]
+        assert document["after"] is not None
     assert agree(envelope, "debezium-json", lines, TableRules({})) > 0
 
 

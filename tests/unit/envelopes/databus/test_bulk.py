@@ -48,7 +48,7 @@ from waybill.errors import Refusal
 from waybill.tables import TableRules
 
 SETTINGS = pytest.mark.parametrize(
-    "told",
+    "settings",
     [
         {},
         {"windows": "ignore", "names": "columns"},
@@ -65,13 +65,13 @@ SETTINGS = pytest.mark.parametrize(
 @SETTINGS
 @properties(8)
 @given(seed=st.integers(0, 2**32))
-def test_events(told, name, make, seed):
+def test_events(settings, name, make, seed):
     dice = random.Random(seed)
     values = [make(dice, number) for number in range(120)]
     for _ in range(12):
         at = dice.randrange(len(values))
         values[at] = harmed(dice, values[at] or b"")
-    agree(values, name=name, **told)
+    agree(values, name=name, **settings)
 
 
 USUAL = {
@@ -112,12 +112,12 @@ def test_versions_are_read_at_once():
 
 def test_sources_with_the_same_schema_have_tables_of_their_own():
     entry = {"source": "shop.Item", "version": 1, "schema": ITEM}
-    told = [{**entry, "srcId": 1, "table": "one"}, {**entry, "srcId": 2, "table": "two"}]
+    entries = [{**entry, "srcId": 1, "table": "one"}, {**entry, "srcId": 2, "table": "two"}]
     data = Data(1, ITEM, 1, varint(7))
     digest = b"\0\x01" + bytes(14)
     values = [data.v1(n, source=1 + n % 2, schema=digest) for n in range(20)]
     messages = [message_of(value, offset) for offset, value in enumerate(values)]
-    expected, found, in_bulk = decoded(messages, schemas={"databus": told}, schema_ids="version")
+    expected, found, in_bulk = decoded(messages, schemas={"databus": entries}, schema_ids="version")
     assert found == expected
     assert in_bulk == 20
     tables = {json.loads(text)["table"] for text in expected[1].values()}
@@ -288,11 +288,11 @@ def test_numbers(data, little):
 
 
 def test_a_schema_that_cannot_be_used():
-    told = {"databus": [{"source": "shop.Bad", "schema": ITEM.replace("long", "nonsense")}]}
-    text = told["databus"][0]["schema"]
+    schemas = {"databus": [{"source": "shop.Bad", "schema": ITEM.replace("long", "nonsense")}]}
+    text = schemas["databus"][0]["schema"]
     decoder = registry.get("databus-binary").decoder(  # type: ignore[misc]
-        DatabusReadSettings(schemas=told), TableRules({})
+        DatabusReadSettings(schemas=schemas), TableRules({})
     )
     with pytest.raises(Refusal):
         decoder.decode(message_of(layout.v1(1, b"\2", schema=id_of(text)), 0))
-    assert agree([layout.v1(1, b"\2", schema=id_of(text))] * 9, schemas=told) == 0
+    assert agree([layout.v1(1, b"\2", schema=id_of(text))] * 9, schemas=schemas) == 0

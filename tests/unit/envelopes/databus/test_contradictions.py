@@ -41,8 +41,8 @@ def text(data):
     return base64.b64encode(data).decode()
 
 
-def decoder(kind, **told):
-    return kind(DatabusReadSettings(schemas=SCHEMAS, **told), TableRules())
+def decoder(kind, **settings):
+    return kind(DatabusReadSettings(schemas=SCHEMAS, **settings), TableRules())
 
 
 SECOND = {
@@ -69,8 +69,8 @@ SECOND = {
 """A row in JSON, version 2."""
 
 
-def line(**told):
-    return json.dumps({**SECOND, **told}).encode()
+def line(**settings):
+    return json.dumps({**SECOND, **settings}).encode()
 
 
 def part_key(version):
@@ -84,7 +84,7 @@ class TestVersionsOfSchemas:
     @pytest.mark.parametrize("sums", [{}, {"headerCrc": 1, "bodyCrc": 2}])
     @pytest.mark.parametrize("name", ["payload", "metadata", "key"])
     def test_one_that_no_part_holds_is_refused(self, name, version, sums):
-        told = {
+        fields = {
             "payload": {"payloadSchemaVersion": version},
             "metadata": {
                 "metadataSchemaVersion": version,
@@ -95,13 +95,13 @@ class TestVersionsOfSchemas:
             "key": {"keyType": "Schema", "key": part_key(version)},
         }[name]
         with pytest.raises(Refusal, match=f"version {version} of the {name}") as refused:
-            decoder(JsonDecoder).decode(message(line(**told, **sums)))
+            decoder(JsonDecoder).decode(message(line(**fields, **sums)))
         assert refused.value.kind == "shape"
 
     @pytest.mark.parametrize("version", [8191, -8192])
     def test_the_last_ones_are_written_again(self, version):
-        told = {"keyType": "Schema", "key": part_key(version)}
-        (found,) = decoder(JsonDecoder).decode(message(line(**told)))
+        fields = {"keyType": "Schema", "key": part_key(version)}
+        (found,) = decoder(JsonDecoder).decode(message(line(**fields)))
         (out,) = BinaryEncoder(BinaryWriteSettings(version=2)).encode(found, [])
         kind = int.from_bytes(out.value[49:51], "big", signed=True)
         assert kind >> 2 == version
@@ -171,8 +171,8 @@ class TestWindowsThatAreWrittenAgain:
 
     STREAM = layout.v1(1, ROW, schema=ID) + layout.v1(0, attributes=0, source=-2)
 
-    def written(self, headers=None, **told):
-        changes = decoder(BinaryDecoder, **told).decode(message(self.STREAM, headers))
+    def written(self, headers=None, **settings):
+        changes = decoder(BinaryDecoder, **settings).decode(message(self.STREAM, headers))
         encoder = BinaryEncoder(BinaryWriteSettings(schemas=SCHEMAS))
         out = [one for c in changes if c.outcome == "ok" for one in encoder.encode(c, [])]
         return layout.read_stream(b"".join(one.value for one in out))
@@ -218,17 +218,17 @@ class TestWhatTheOtherVersionHasNoRoomFor:
 
     def test_version_2(self):
         for attributes, source in ((1, 101), (0, -2), (0, -30)):
-            told = {"attributes": attributes, "source": source, "schema": ID}
+            fields = {"attributes": attributes, "source": source, "schema": ID}
             row = ROW if source > 0 else b""
-            assert self.losses(layout.v1(1, row, physical=3, logical=4, **told), 2) == ["other"]
-            assert self.losses(layout.v1(1, row, physical=3, logical=3, **told), 2) == []
-            assert self.losses(layout.v1(1, row, physical=3, logical=4, **told), 1) == []
+            assert self.losses(layout.v1(1, row, physical=3, logical=4, **fields), 2) == ["other"]
+            assert self.losses(layout.v1(1, row, physical=3, logical=3, **fields), 2) == []
+            assert self.losses(layout.v1(1, row, physical=3, logical=4, **fields), 1) == []
             assert self.losses(layout.v2(1, layout.part(ROW, ID)), 1) == []
 
 
 class TestVersion2InJson:
     @pytest.mark.parametrize(
-        ("told", "sentence"),
+        ("fields", "sentence"),
         [
             ({"magicByte": 7}, "magicByte is 7, not cafedeed"),
             ({"hasPayload": False}, "hasPayload is false, and there is a payloadValue"),
@@ -240,9 +240,9 @@ class TestVersion2InJson:
             ({"keyType": "String", "keyBytes": "AA=="}, "both key and keyBytes"),
         ],
     )
-    def test_members_that_disagree_are_refused(self, told, sentence):
+    def test_members_that_disagree_are_refused(self, fields, sentence):
         with pytest.raises(Refusal, match=sentence) as refused:
-            decoder(JsonDecoder).decode(message(line(**told)))
+            decoder(JsonDecoder).decode(message(line(**fields)))
         assert refused.value.kind == "shape"
 
     @pytest.mark.parametrize("magic", [-889266451, 0xCAFEDEED, None])
@@ -263,9 +263,9 @@ def test_a_table_has_no_source_id_of_the_system(number):
     """Its rows would be written as ends of windows or control events, and be rows for nobody."""
     for name, side in (("encode_settings", "to"), ("decode_settings", "from")):
         envelope = registry.get("databus-binary")
-        told = {"sources": {"item": number}}
+        settings = {"sources": {"item": number}}
         with pytest.raises(ConfigurationError) as refused:
-            checked_settings(getattr(envelope, name), told, envelope, side)
+            checked_settings(getattr(envelope, name), settings, envelope, side)
         sentence = f"item has the source id {number}; write one from 1 to 2147483647"
         assert str(refused.value) == f"{side}.sources: {sentence}"
     listed = {"databus": [{**SCHEMAS["databus"][0], "srcId": number}]}
@@ -297,14 +297,14 @@ class TestARefusalNamesTheField:
         ):
             event = layout.v1(1, row, schema=id_)
             assert f"the event at byte 0 is bad: {sentence}" in self.refused(BinaryDecoder, event)
-        told = {"version": None, "hasPayload": None, "valueEnc": "JSON_PLAIN"}
-        told = {**SECOND, **told, "schemaId": text(id_)}
-        del told["version"]
+        fields = {"version": None, "hasPayload": None, "valueEnc": "JSON_PLAIN"}
+        fields = {**SECOND, **fields, "schemaId": text(id_)}
+        del fields["version"]
         for row, sentence in (
             ({"id": 1, "n": None, "day": 2**31 - 1}, "field 'day': a date is out of the years"),
             ({"id": 1, "n": {"string": "123"}, "day": 0}, "field 'n': '123' does not fit"),
         ):
-            event = json.dumps({**told, "value": json.dumps(row)}).encode()
+            event = json.dumps({**fields, "value": json.dumps(row)}).encode()
             assert f"the event at byte 0 is bad: {sentence}" in self.refused(JsonDecoder, event)
 
     def test_when_it_is_a_key_alone(self):
@@ -338,8 +338,8 @@ def test_metadata_that_is_no_text_is_counted_where_parts_are_texts(metadata, val
     event = layout.v2(1, layout.part(ROW, ID), metadata=layout.part(metadata, ID))
     (found,) = decoder(BinaryDecoder).decode(message(event))
     losses = []
-    told = JsonWriteSettings(version=2, values=values, schemas=SCHEMAS)
-    (out,) = JsonEncoder(told).encode(found, losses)
+    settings = JsonWriteSettings(version=2, values=values, schemas=SCHEMAS)
+    (out,) = JsonEncoder(settings).encode(found, losses)
     assert losses == lost
     (again,) = decoder(JsonDecoder).decode(message(out.value))
     assert (again.extra == found.extra) == (not lost)

@@ -72,8 +72,8 @@ def message(value, headers=None, offset=5):
     return Message("topic", 2, offset, None, None, value, headers)
 
 
-def reader(folder, rules=None, kind=BinaryDecoder, **told):
-    return kind(DatabusReadSettings(schemas=folder, **told), rules or TableRules())
+def reader(folder, rules=None, kind=BinaryDecoder, **settings):
+    return kind(DatabusReadSettings(schemas=folder, **settings), rules or TableRules())
 
 
 def image(change, which="after"):
@@ -115,7 +115,7 @@ class TestReading:
     @pytest.mark.parametrize("digest", ["md5", "crc"])
     def test_version_2(self, folder, order, key, digest):
         id_ = ID if digest == "md5" else layout.crc(PERSON.encode()).to_bytes(4, "big")
-        told = {
+        fields = {
             "long": {"key": 1},
             "bytes": {"key": b"k"},
             "schema": {"schema_key": layout.part(b"\x02", bytes(16), 1, order)},
@@ -124,7 +124,7 @@ class TestReading:
             payload=layout.part(ANN, id_, 1, order),
             metadata=layout.part(b"meta", b"abcd", 9, order),
             order=order,
-            **told,
+            **fields,
         )
         (found,) = reader(folder).decode(message(event))
         assert image(found)["id"] == "9007199254740993"
@@ -290,7 +290,7 @@ class TestHostileBytes:
             (layout.v2(1, layout.part(ANN, ID))[:20], "has a wrong checksum of its header"),
         ],
     )
-    def test_what_is_not_read_behind_a_broken_event_is_told(self, folder, broken, sentence):
+    def test_what_is_not_read_behind_a_broken_event_is_reported(self, folder, broken, sentence):
         """Nobody can say where the next event begins: what is left out is counted in bytes."""
         good = layout.v1(1, ANN, schema=ID)
         stream = good + broken + good * 2
@@ -299,9 +299,9 @@ class TestHostileBytes:
         assert sentence in found[1].reason
         place = re.fullmatch(r"the event at byte (\d+) .*", found[-1].reason)
         left = len(stream) - int(place[1])
-        told = f"; the rest of the message from there, {counted(left, 'byte')}, is not read"
-        assert found[-1].reason.endswith(told)
-        assert not any(told in c.reason for c in found[1:-1])
+        ending = f"; the rest of the message from there, {counted(left, 'byte')}, is not read"
+        assert found[-1].reason.endswith(ending)
+        assert not any(ending in c.reason for c in found[1:-1])
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
@@ -341,7 +341,7 @@ class TestHostileBytes:
             assert refused.value.kind == "schema"
 
     @pytest.mark.parametrize(
-        "told",
+        "stated",
         [
             *(None, 1, [], {}, {"table": "t", "columns": [[1, "int64", None, None]]}),
             {"table": "t", "columns": [["a", "int64" * 100, None, None]]},
@@ -350,9 +350,9 @@ class TestHostileBytes:
             {"table": 5, "columns": [["a", "int64", None, None]]},
         ],
     )
-    def test_a_schema_that_tells_no_table(self, told):
+    def test_a_schema_that_tells_no_table(self, stated):
         field = {"name": "a", "type": "long", "waybill": 0}
-        schema = {"type": "record", "name": "R", "fields": [field], "waybill": told}
+        schema = {"type": "record", "name": "R", "fields": [field], "waybill": stated}
         text = json.dumps(schema).encode()
         event = layout.v1(1, b"\x02", schema=md5(text).digest())
         with pytest.raises(Refusal) as refused:
@@ -386,10 +386,10 @@ class TestWriting:
     def test_a_second_reader_accepts_it(self, order, version, key):
         schema = table({"id": "bigint", "region": "varchar(8)", "v": "decimal(38,10)"}, key)
         row = {"id": "9007199254740993", "region": "eu", "v": "1.1000000000"}
-        told = BinaryWriteSettings(
+        settings = BinaryWriteSettings(
             version=version, byte_order="little" if order == "<" else "big", sources={"*": 1}
         )
-        (out,), losses = written(change("insert", after=row, schema=schema), told)
+        (out,), losses = written(change("insert", after=row, schema=schema), settings)
         event, end = layout.read_stream(out.value, order)
         assert losses == []
         assert payload(event, out.headers) == {**row, "id": 9007199254740993}
@@ -416,10 +416,10 @@ class TestWriting:
         assert losses == ["key_change"]
 
     def test_windows_of_commits(self):
-        told = BinaryWriteSettings(windows="commit")
-        (row,), _ = written(change("insert", after=ROW, transaction="7"), told)
+        settings = BinaryWriteSettings(windows="commit")
+        (row,), _ = written(change("insert", after=ROW, transaction="7"), settings)
         assert len(layout.read_stream(row.value)) == 1
-        (end,), _ = written(change("commit", schema=NO_TABLE, transaction="7"), told)
+        (end,), _ = written(change("commit", schema=NO_TABLE, transaction="7"), settings)
         assert [event["source"] for event in layout.read_stream(end.value)] == [-2]
 
     @ORDERS
@@ -449,8 +449,8 @@ class TestWriting:
             ],
         }[version]
         changes = reader(folder, sources={"Person": 101}).decode(message(b"".join(events)))
-        told = BinaryWriteSettings(version=version, byte_order=name, schemas=folder)
-        encoder, losses = BinaryEncoder(told), []
+        settings = BinaryWriteSettings(version=version, byte_order=name, schemas=folder)
+        encoder, losses = BinaryEncoder(settings), []
         out = [encoder.encode(made, losses) for made in changes]
         assert [one.value for (one,) in out] == events
         assert losses == []
@@ -459,9 +459,9 @@ class TestWriting:
     def test_a_registered_schema_is_written_or_the_row_is_refused(self, folder):
         schema = table({"id": "int64", "firstName": "string", "birthDate": "timestamp"}, dialect="")
         schema = type(schema)("hr", None, "Person", schema.columns, ("id",), "")
-        told = BinaryWriteSettings(schemas=folder, headers=False, sources={"Person": 101})
+        settings = BinaryWriteSettings(schemas=folder, headers=False, sources={"Person": 101})
         row = {"id": "1", "firstName": "Ann", "birthDate": "2023-11-14T22:13:20.123"}
-        (out,), losses = written(change("insert", after=row, schema=schema), told)
+        (out,), losses = written(change("insert", after=row, schema=schema), settings)
         event = layout.read_stream(out.value)[0]
         assert (event["schema"], event["source"], out.headers) == (ID, 101, None)
         read = fastavro.schemaless_reader(io.BytesIO(event["value"]), PARSED, None)
@@ -469,11 +469,11 @@ class TestWriting:
         assert losses == ["types", "operations"]
         for name, text in (("birthDate", "2023-11-14T22:13:20.123456"), ("id", "1" * 30)):
             with pytest.raises(Refusal) as refused:
-                written(change("insert", after={**row, name: text}, schema=schema), told)
+                written(change("insert", after={**row, name: text}, schema=schema), settings)
             assert refused.value.kind == "encoding"
         del row["firstName"]
         with pytest.raises(Refusal, match="firstName"):
-            written(change("insert", after=row, schema=schema), told)
+            written(change("insert", after=row, schema=schema), settings)
 
     def test_without_headers_a_table_needs_a_schema(self):
         with pytest.raises(Refusal, match="put one under `schemas`"):
@@ -502,9 +502,9 @@ END = {"sequence": 7, "timestampInNanos": 0, "srcId": -2, "key": 0, "endOfPeriod
 
 
 class TestJson:
-    def decode(self, folder, *lines, **told):
+    def decode(self, folder, *lines, **settings):
         text = "\n".join(json.dumps(line) for line in lines)
-        return reader(folder, kind=JsonDecoder, **told).decode(message(text.encode()))
+        return reader(folder, kind=JsonDecoder, **settings).decode(message(text.encode()))
 
     @pytest.mark.parametrize("name", ["JSON_PLAIN", "JSON_PLAIN_VALUE", "JSON"])
     def test_both_value_encodings(self, folder, name):
@@ -570,16 +570,16 @@ class TestJson:
         assert [c.outcome for c in found] == ["ok", "refused", "ok", "refused"]
         assert found[1].reason_kind == found[3].reason_kind == "shape"
         at = len(json.dumps(LINE)) + 1
-        told = f"the event at byte {at} cannot be taken: {name} is not told"
-        assert found[1].reason == told
+        sentence = f"the event at byte {at} cannot be taken: {name} is not told"
+        assert found[1].reason == sentence
         for wrong in (dict(without, endOfPeriod=True), dict(without, srcId=-2, key=0)):
             with pytest.raises(Refusal, match=f"{name} is not told"):
                 self.decode(folder, wrong)
 
     @pytest.mark.parametrize("name", ["logicalPartitionId", "physicalPartitionId"])
     def test_no_partition_is_made_up_in_version_2(self, name):
-        told = JsonWriteSettings(version=2)
-        for one in written(change("insert", after=ROW), told, JsonEncoder)[0]:
+        settings = JsonWriteSettings(version=2)
+        for one in written(change("insert", after=ROW), settings, JsonEncoder)[0]:
             line = json.loads(one.value)
             del line[name]
             with pytest.raises(Refusal, match=f"{name} is not told") as refused:
@@ -603,8 +603,8 @@ class TestJson:
     @pytest.mark.parametrize("version", [1, 2])
     @pytest.mark.parametrize("values", ["JSON", "JSON_PLAIN"])
     def test_what_is_written_is_read(self, version, values):
-        told = JsonWriteSettings(version=version, values=values)
-        (out, last), _ = written(change("update", None, OTHER), told, JsonEncoder)
+        settings = JsonWriteSettings(version=version, values=values)
+        (out, last), _ = written(change("update", None, OTHER), settings, JsonEncoder)
         first, end = json.loads(out.value), json.loads(last.value)
         value = first["value" if version == 1 else "payloadValue"]
         if values == "JSON":
@@ -627,9 +627,9 @@ class TestJson:
         """Files of lines have no headers: rows wait for the end of their window, which is there."""
         schema = table({"id": "int64", "firstName": "string", "birthDate": "int64"}, dialect="")
         schema = type(schema)(None, None, "Person", schema.columns, ("id",), "")
-        told = JsonWriteSettings(schemas=folder, sources={"Person": 101})
+        settings = JsonWriteSettings(schemas=folder, sources={"Person": 101})
         row = {"id": "1", "firstName": "a\nb", "birthDate": None}
-        out, losses = written(change("insert", after=row, schema=schema), told, JsonEncoder)
+        out, losses = written(change("insert", after=row, schema=schema), settings, JsonEncoder)
         assert losses == []
         assert not any(b"\n" in one.value for one in out)
         text = b"\n".join(one.value for one in out)
@@ -641,8 +641,8 @@ class TestJson:
         assert image(found[0]) == row
 
     def test_checksums_of_version_2(self):
-        told = JsonWriteSettings(version=2)
-        (out, _), _ = written(change("insert", after=ROW), told, JsonEncoder)
+        settings = JsonWriteSettings(version=2)
+        (out, _), _ = written(change("insert", after=ROW), settings, JsonEncoder)
         broken = out.value.replace(b'"bodyCrc":', b'"bodyCrc":1')
         with pytest.raises(Refusal) as refused:
             reader(None, kind=JsonDecoder).decode(message(broken, out.headers))
@@ -680,5 +680,9 @@ class TestTheVersionThatIsWritten:
         assert str(refused.value) == "to.version: Input should be 1 or 2"
 
     def test_the_choices_are_shown(self):
-        (told,) = (one for one in settings_of(BinaryWriteSettings) if one["name"] == "version")
-        assert (told["type"], told["choices"], told["default"]) == ("Literal[1, 2]", [1, 2], 1)
+        (choice,) = (one for one in settings_of(BinaryWriteSettings) if one["name"] == "version")
+        assert (choice["type"], choice["choices"], choice["default"]) == (
+            "Literal[1, 2]",
+            [1, 2],
+            1,
+        )

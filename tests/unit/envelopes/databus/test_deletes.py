@@ -57,17 +57,17 @@ def digest(text: str) -> bytes:
 
 
 def entry(source: int, name: str, text: str) -> dict[str, Any]:
-    told = {"srcId": source, "source": name, "table": name.lower(), "database": "d"}
-    return {**told, "version": 1, "schema": text}
+    names = {"srcId": source, "source": name, "table": name.lower(), "database": "d"}
+    return {**names, "version": 1, "schema": text}
 
 
-TOLD = {"databus": [entry(101, "One", ONE), entry(102, "Item", ROW), entry(103, "Key", KEY)]}
+SCHEMAS = {"databus": [entry(101, "One", ONE), entry(102, "Item", ROW), entry(103, "Key", KEY)]}
 
 
 def decoder(name: str) -> Any:
     envelope = registry.get(name)
     assert envelope.decoder is not None
-    return envelope.decoder(envelope.decode_settings(schemas=TOLD), TableRules())
+    return envelope.decoder(envelope.decode_settings(schemas=SCHEMAS), TableRules())
 
 
 def line(**more: Any) -> bytes:
@@ -120,20 +120,20 @@ def key_part(region: bytes, number: bytes, text: str = KEY) -> bytes:
 
 
 def test_a_key_with_a_schema_tells_the_columns_of_the_key():
-    told = key_part(b"eu", varint(9))
-    change = read("databus-binary", layout.v2(schema_key=told, attributes=2, source=102))
+    key = key_part(b"eu", varint(9))
+    change = read("databus-binary", layout.v2(schema_key=key, attributes=2, source=102))
     assert change.operation == "delete"
     assert (change.key_image().f0, change.key_image().f1) == ("9", "eu")
 
 
 def test_a_key_whose_schema_is_not_known_does_not():
-    told = key_part(b"eu", varint(9), KEY.replace("ItemKey", "Other"))
+    key = key_part(b"eu", varint(9), KEY.replace("ItemKey", "Other"))
     with pytest.raises(Refusal) as refusal:
-        read("databus-binary", layout.v2(schema_key=told, attributes=2, source=102))
+        read("databus-binary", layout.v2(schema_key=key, attributes=2, source=102))
     assert refusal.value.kind == "key"
 
 
-def test_many_at_once_are_read_alike():
+def test_many_at_once_are_read_the_same_way():
     row = varint(1) + varint(7) + varint(1) + varint(1) + b"x"
     full = b64encode(row).decode()
     lines = [line(key=n, sequence=n, value="" if n % 5 == 0 else full) for n in range(60)]

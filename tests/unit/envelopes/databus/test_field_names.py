@@ -37,10 +37,10 @@ def test_no_two_columns_share_a_field(name, names):
     envelope = registry.get(name)
     encoder = envelope.encoder(envelope.encode_settings())  # type: ignore[misc]
     (made, *_) = encoder.encode(change, [])
-    told = json.loads(dict(made.headers)["databus.schema"])
-    fields = [field["name"] for field in told["fields"]]
+    document = json.loads(dict(made.headers)["databus.schema"])
+    fields = [field["name"] for field in document["fields"]]
     assert len(set(fields)) == len(names)
-    assert [field["dbFieldName"] for field in told["fields"]] == list(names)
+    assert [field["dbFieldName"] for field in document["fields"]] == list(names)
     decoder = envelope.decoder(envelope.decode_settings(), TableRules())  # type: ignore[misc]
     found = decoder.decode(Message("t", 0, 0, 1, made.key, made.value, made.headers))
     assert by_name(found[0].schema, found[0].after) == row

@@ -102,15 +102,15 @@ def test_what_was_read_is_written_with_the_same_schema(row, nullable):
     fastavro.schemaless_writer(out, fastavro.parse_schema(bare), row)
     schemas = {"databus": [{"srcId": 101, "source": "shop.Item", "schema": text}]}
     event = layout.v1(1, out.getvalue(), schema=md5(text.encode()).digest())
-    told = DatabusReadSettings(schemas=schemas)
-    (found,) = BinaryDecoder(told, TableRules()).decode(Message("t", 0, 0, None, None, event))
+    settings = DatabusReadSettings(schemas=schemas)
+    (found,) = BinaryDecoder(settings, TableRules()).decode(Message("t", 0, 0, None, None, event))
     losses = []
     (again,) = BinaryEncoder(BinaryWriteSettings(schemas=schemas)).encode(found, losses)
     assert (again.value, losses) == (event, [])
     plain = JsonWriteSettings(schemas=schemas, values="JSON_PLAIN")
     (line,) = JsonEncoder(plain).encode(found, losses)
     message = Message("t", 0, 0, None, None, line.value)
-    (read,) = JsonDecoder(told, TableRules()).decode(message)
+    (read,) = JsonDecoder(settings, TableRules()).decode(message)
     assert read.after == found.after
 
 

@@ -26,16 +26,18 @@ SCHEMAS = {
 NAMES = ["databus-binary", "databus-json"]
 
 
-def read_one(name, data, headers=None, **told):
+def read_one(name, data, headers=None, **declared):
     envelope = registry.get(name)
-    settings = envelope.decode_settings.model_validate({"schemas": SCHEMAS, **told})
+    settings = envelope.decode_settings.model_validate({"schemas": SCHEMAS, **declared})
     (found, *_) = envelope.decoder(settings, TableRules()).decode(message(data, headers))
     return found
 
 
-def encoder(name, **told):
+def encoder(name, **settings):
     envelope = registry.get(name)
-    return envelope.encoder(envelope.encode_settings.model_validate({"schemas": SCHEMAS, **told}))
+    return envelope.encoder(
+        envelope.encode_settings.model_validate({"schemas": SCHEMAS, **settings})
+    )
 
 
 def versioned(order=">", parted=False):
@@ -52,11 +54,11 @@ def test_an_event_with_a_version_is_written_with_it(target, version, order):
     found = read_one(
         "databus-binary", versioned("<>"[order == "big"], version == 2), schema_ids="version"
     )
-    told = {"version": version, "schema_ids": "version"}
+    settings = {"version": version, "schema_ids": "version"}
     if target == "databus-binary":
-        told["byte_order"] = order
+        settings["byte_order"] = order
     losses: list[str] = []
-    (written,) = encoder(target, **told).encode(found, losses)
+    (written,) = encoder(target, **settings).encode(found, losses)
     assert "other" not in losses
     again = read_one(target, written.value, written.headers, schema_ids="version")
     assert (again.outcome, image(again)) == ("ok", image(found))
@@ -87,11 +89,11 @@ def test_an_md5_in_place_of_a_version_is_counted(target):
 )
 def test_a_table_whose_version_nobody_could_look_up_is_refused(name, sentence):
     types = {"id": "int64", "firstName": "string", "birthDate": "int64"}
-    told = tuple(Column(column, parse_type(kind)) for column, kind in types.items())
+    columns = tuple(Column(column, parse_type(kind)) for column, kind in types.items())
     row = change(
         "insert",
         after={"id": "1", "firstName": "Ann", "birthDate": None},
-        schema=intern_schema(None, None, name, told, ("id",)),
+        schema=intern_schema(None, None, name, columns, ("id",)),
     )
     with pytest.raises(Refusal, match=sentence):
         encoder("databus-binary", schema_ids="version").encode(row, [])

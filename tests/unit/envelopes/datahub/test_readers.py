@@ -22,8 +22,8 @@ def message(value: str, kind: str = "STRING") -> bytes:
         "timestamp": {"eventTime": 1, "systemTime": 2, "checkpointTime": 3},
         "op": "INSERT",
     }
-    told = {"schema": schema, "payload": payload, "version": "0.0.1"}
-    return json.dumps(told, separators=(",", ":")).encode()
+    document = {"schema": schema, "payload": payload, "version": "0.0.1"}
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def read(decoder, value: str) -> str | None:
@@ -73,6 +73,6 @@ def test_a_statement_about_a_column_whose_name_cannot_be_carried_is_refused(name
     payload = {"sequenceId": "5", "op": "ALTER", "ddlMeta": "", "timestamp": {"eventTime": 1}}
     value = json.dumps({"schema": schema, "payload": payload, "version": "0.0.1"}).encode()
     decoder = envelope.decoder(envelope.decode_settings(), TableRules())
-    with pytest.raises(Refusal) as told:
+    with pytest.raises(Refusal) as caught:
         decoder.decode(Message("topic", 0, 0, None, None, value))
-    assert told.value.kind in ("shape", "json")
+    assert caught.value.kind in ("shape", "json")

@@ -61,7 +61,7 @@ MESSAGES = [
 def archive() -> pa.RecordBatch:
     rows = []
     for offset, (key, value, headers) in enumerate(MESSAGES):
-        told = [{"key": name, "value": msgspec.json.encode(v)} for name, v in headers or ()]
+        pairs = [{"key": name, "value": msgspec.json.encode(v)} for name, v in headers or ()]
         rows.append(
             {
                 "topic": "dbz.shop.orders",
@@ -70,7 +70,7 @@ def archive() -> pa.RecordBatch:
                 "timestamp": 1_700_000_000_000_000,
                 "key": None if key is None else msgspec.json.encode(key),
                 "value": None if value is None else msgspec.json.encode(value),
-                "headers": told or None,
+                "headers": pairs or None,
                 "batch": "b",
             }
         )
@@ -103,8 +103,8 @@ def test_messages_come_out_as_they_went_in():
     for row, (key, value, headers) in zip(outbox, MESSAGES, strict=True):
         assert decoded(row["value"]) == value
         assert decoded(row["key"]) == key
-        told = [(h["key"], decoded(h["value"])) for h in row["headers"] or ()]
-        assert told == (headers or [])
+        pairs = [(h["key"], decoded(h["value"])) for h in row["headers"] or ()]
+        assert pairs == (headers or [])
 
 
 @pytest.mark.parametrize("decimals", ["string", "precise"])

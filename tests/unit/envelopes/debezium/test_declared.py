@@ -31,7 +31,7 @@ def event(value, before=None, number=1):
     return {**images, "source": source, "op": "c" if old is None else "u", "ts_ms": 1}
 
 
-def told(type_, body, **settings):
+def read_as(type_, body, **settings):
     """The text of the column, or the kind of the refusal."""
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(**settings), rules(type_))
     try:
@@ -52,17 +52,17 @@ def with_schema(body, kind):
 @pytest.mark.parametrize("value", NUMBERS)
 def test_digits_and_booleans_are_no_base64(type_, value):
     """Although 1000 and true look like it."""
-    assert told(type_, event(value)) == "value"
+    assert read_as(type_, event(value)) == "value"
     if type(value) in CONNECT:
-        assert told(type_, with_schema(event(value), CONNECT[type(value)])) == "schema"
+        assert read_as(type_, with_schema(event(value), CONNECT[type(value)])) == "schema"
 
 
 @pytest.mark.parametrize("type_", ["datetime(3)", "timestamp(3)", "time", "date", "interval"])
 @pytest.mark.parametrize("value", [1e3, 1.5, True, [1], {"a": 1}, {"wkb": "AQ==", "srid": 1}])
 def test_a_time_is_a_count_or_a_text(type_, value):
-    assert told(type_, event(value)) == "value"
+    assert read_as(type_, event(value)) == "value"
     if type(value) in CONNECT:
-        assert told(type_, with_schema(event(value), CONNECT[type(value)])) == "schema"
+        assert read_as(type_, with_schema(event(value), CONNECT[type(value)])) == "schema"
 
 
 def test_a_count_of_an_interval_is_one_whatever_came_before_it():
@@ -73,15 +73,15 @@ def test_a_count_of_an_interval_is_one_whatever_came_before_it():
             (change,) = decoder.decode(Message("t", 0, offset, None, None, body))
         except Refusal:
             continue
-    assert change.after.f1 == "PT0.000005S" == told("interval", with_schema(event(5), "int64"))
+    assert change.after.f1 == "PT0.000005S" == read_as("interval", with_schema(event(5), "int64"))
 
 
 @pytest.mark.parametrize("type_", ["float", "double"])
 @pytest.mark.parametrize("value", ["a", "", "true", "2020-01-01"])
 def test_a_text_that_is_no_number_is_none_in_a_column_of_floats(type_, value):
-    assert told(type_, event(value)) == "value"
-    assert told(type_, event("NaN")) == "NaN"
-    assert told(type_, event("1.5")) == "1.5"
+    assert read_as(type_, event(value)) == "value"
+    assert read_as(type_, event("NaN")) == "NaN"
+    assert read_as(type_, event("1.5")) == "1.5"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_text_that_is_no_number_is_none_in_a_column_of_floats(type_, value):
 )
 def test_a_row_whose_images_tell_a_value_in_two_ways_is_refused(type_, before, value):
     """One of them would be read as what it is not."""
-    assert told(type_, event(value, before)) == "value"
+    assert read_as(type_, event(value, before)) == "value"
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_a_row_whose_images_tell_a_value_in_two_ways_is_refused(type_, before, v
     ],
 )
 def test_a_count_beyond_the_type_that_connect_has_for_it_is_refused(type_, last):
-    assert told(type_, event(last)) != "value"
+    assert read_as(type_, event(last)) != "value"
     for count in (last + 1, -last - 2, 10**30):
-        assert told(type_, event(count)) == "value"
+        assert read_as(type_, event(count)) == "value"
 
 
 def test_milliseconds_of_a_day_are_no_longer_than_connects_int32():
-    assert told("time(3)", event(2**31 - 1), temporal="connect") == "596:31:23.647"
-    assert told("time(3)", event(2**31), temporal="connect") == "value"
+    assert read_as("time(3)", event(2**31 - 1), temporal="connect") == "596:31:23.647"
+    assert read_as("time(3)", event(2**31), temporal="connect") == "value"
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def written(op: str | None, before: int | None, after: int | None) -> bytes:
     images = [None if number is None else row_of(number) for number in (before, after)]
     out = io.BytesIO(b"\0" + (7).to_bytes(4, "big"))
     out.seek(5)
-    told = {"before": images[0], "after": images[1], "op": op}
-    fastavro.schemaless_writer(out, PARSED, told)
+    event = {"before": images[0], "after": images[1], "op": op}
+    fastavro.schemaless_writer(out, PARSED, event)
     return out.getvalue()
 
 
@@ -161,5 +161,5 @@ def test_both_speeds_read_the_same(target, folder):
     values = [written("cd"[n % 2], n if n % 2 else None, None if n % 2 else n) for n in range(60)]
     values[7] = values[7][:-2]
     messages = [Message("shop.orders", 0, n, 1, None, value) for n, value in enumerate(values)]
-    told = registry.get("debezium-avro").decode_settings(schemas=folder)
-    agree(EVENTS, target, messages, rules, told, folder)
+    settings = registry.get("debezium-avro").decode_settings(schemas=folder)
+    agree(EVENTS, target, messages, rules, settings, folder)

@@ -65,9 +65,9 @@ def test_a_value_in_a_column_that_may_be_null_says_that_the_row_is_whole():
 
 @pytest.mark.parametrize("schema", [False, True])
 def test_what_may_be_nothing_but_a_key_is_refused(schema):
-    with pytest.raises(Refusal, match="`key: \\[\\]` for a table without one") as told:
+    with pytest.raises(Refusal, match="`key: \\[\\]` for a table without one") as caught:
         decoded(event("d", {"n": 1, "note": None}, None, 7, schema), timestamp=None)
-    assert told.value.kind == "key"
+    assert caught.value.kind == "key"
     with pytest.raises(Refusal):
         decoded(event("d", {"n": 1, "note": "__debezium_unavailable_value"}, None, 7, schema))
 
@@ -80,7 +80,7 @@ def test_of_a_table_with_a_key_the_key_alone_is_trusted():
 
 @pytest.mark.parametrize("schema", [False, True])
 @pytest.mark.parametrize("declared", [False, True])
-def test_many_at_once_are_read_alike(schema, declared):
+def test_many_at_once_are_read_the_same_way(schema, declared):
     lines = [
         event(
             "cud"[n % 3],

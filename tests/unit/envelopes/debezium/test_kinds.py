@@ -34,7 +34,7 @@ def message(offset, before, after):
     return Message("t", 0, offset, None, None, msgspec.json.encode(body))
 
 
-def told(decoder, one):
+def images_of(decoder, one):
     try:
         (change,) = decoder.decode(one)
     except Refusal as refusal:
@@ -44,7 +44,7 @@ def told(decoder, one):
 
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("decimals", ["string", "precise"])
-def test_what_a_declared_column_holds_is_told_by_its_message_alone(type_, decimals):
+def test_what_a_declared_column_holds_is_decided_by_its_message_alone(type_, decimals):
     table = Table.model_validate({"key": ["id"], "columns": {"id": "int", "v": type_}})
     rules = table_rules({"shop.t": table})
     settings = ENVELOPE.decode_settings(decimals=decimals)
@@ -53,8 +53,8 @@ def test_what_a_declared_column_holds_is_told_by_its_message_alone(type_, decima
         for earlier in BEFORE:
             decoder = ENVELOPE.decoder(settings, rules)
             if earlier is not None:
-                told(decoder, message(0, None, earlier))
-            found.append(told(decoder, message(1, *images)))
+                images_of(decoder, message(0, None, earlier))
+            found.append(images_of(decoder, message(1, *images)))
         for one, other in itertools.pairwise(found):
             assert one == other, images
 
@@ -62,7 +62,7 @@ def test_what_a_declared_column_holds_is_told_by_its_message_alone(type_, decima
 def test_a_text_beside_nan_makes_it_a_text_of_an_undeclared_column():
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
     for images in (("x", "NaN"), ("NaN", "x")):
-        before, after = told(decoder, message(0, *images))
+        before, after = images_of(decoder, message(0, *images))
         assert (before.f1, after.f1) == images
 
 
@@ -82,7 +82,7 @@ def test_a_null_of_a_declared_time_has_the_schema_of_its_values(type_, temporal)
     assert changes[1].after.f1 is not None
 
 
-# Objects, which are told by their names alone
+# Objects, which are known by their names alone
 
 OBJECTS = [
     '{"a":1}',
@@ -107,11 +107,13 @@ def test_what_an_object_is_does_not_depend_on_the_one_before_it(type_):
     columns = {} if type_ is None else {"id": "int", "v": type_}
     rules = table_rules({"shop.t": Table.model_validate({"key": ["id"], "columns": columns})})
     for value in OBJECTS:
-        alone = told(ENVELOPE.decoder(ENVELOPE.decode_settings(), rules), object_message(0, value))
+        alone = images_of(
+            ENVELOPE.decoder(ENVELOPE.decode_settings(), rules), object_message(0, value)
+        )
         for earlier in OBJECTS:
             decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), rules)
-            told(decoder, object_message(0, earlier))
-            assert told(decoder, object_message(1, value)) == alone, (earlier, value)
+            images_of(decoder, object_message(0, earlier))
+            assert images_of(decoder, object_message(1, value)) == alone, (earlier, value)
 
 
 @pytest.mark.parametrize("value", OBJECTS)
@@ -120,14 +122,14 @@ def test_an_object_in_a_column_declared_as_json_is_its_text(value):
     table = Table.model_validate({"key": ["id"], "columns": {"id": "int", "v": "json"}})
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({"shop.t": table}))
     for offset in (0, 1):
-        _, after = told(decoder, object_message(offset, value))
+        _, after = images_of(decoder, object_message(offset, value))
         assert after.f1 == value.strip()
 
 
 @pytest.mark.parametrize("value", ['{"scale":null,"value":null}', '{"wkb":"AQ==","srid":1,"z":5}'])
 def test_a_map_that_is_no_number_and_no_geometry_stays_whole(value):
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
-    _, after = told(decoder, object_message(0, value))
+    _, after = images_of(decoder, object_message(0, value))
     assert after.f1 == value
 
 
@@ -148,15 +150,17 @@ def test_a_placeholder_is_one_whatever_stood_in_its_column(type_):
     columns = {} if type_ is None else {"id": "int", "v": type_}
     rules = table_rules({"shop.t": Table.model_validate({"key": ["id"], "columns": columns})})
     for value in PLACEHOLDERS:
-        fresh = told(ENVELOPE.decoder(ENVELOPE.decode_settings(), rules), message(0, None, value))
+        fresh = images_of(
+            ENVELOPE.decoder(ENVELOPE.decode_settings(), rules), message(0, None, value)
+        )
         for earlier in VALUES:
             decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), rules)
-            told(decoder, message(0, None, earlier))
-            assert told(decoder, message(1, None, value)) == fresh, (earlier, value)
+            images_of(decoder, message(0, None, earlier))
+            assert images_of(decoder, message(1, None, value)) == fresh, (earlier, value)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_bytes_that_were_not_sent_are_read_again_by_who_was_told_nothing(first):
+def test_bytes_that_were_not_sent_are_read_again_by_who_knows_nothing(first):
     """In whatever order; the types are MySQL's, and so is the connector that is written."""
     columns = (Column("id", parse_type("int32"), "int"), Column("v", parse_type("bytes"), "blob"))
     schema = intern_schema("shop", None, "t", columns, ("id",), "mysql")
@@ -166,12 +170,12 @@ def test_bytes_that_were_not_sent_are_read_again_by_who_was_told_nothing(first):
         image = schema.Image("1", value)
         (encoded,) = encoder.encode(Change("update", schema, message(0, None, 1), after=image), [])
         assert b'"connector":"mysql"' in encoded.value
-        _, after = told(decoder, Message("t", 0, 1, None, encoded.key, encoded.value))
+        _, after = images_of(decoder, Message("t", 0, 1, None, encoded.key, encoded.value))
         assert after.f1 == value
 
 
 def test_a_text_that_is_the_hash_of_the_placeholder_is_a_value():
     """It stands inside arrays of UUIDs alone."""
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
-    _, after = told(decoder, message(0, None, HASH))
+    _, after = images_of(decoder, message(0, None, HASH))
     assert after.f1 == HASH

@@ -43,14 +43,14 @@ def row_of(number: int) -> dict[str, Any]:
 
 def event(op: str, before: int | None, after: int | None, schema: bool = False) -> bytes:
     images = [None if n is None else row_of(n) for n in (before, after)]
-    told = {"before": images[0], "after": images[1], "source": SOURCE, "op": op, "ts_ms": 1}
+    payload = {"before": images[0], "after": images[1], "source": SOURCE, "op": op, "ts_ms": 1}
     if not schema:
-        return plain(told)
+        return plain(payload)
     rows = [
         {"type": "struct", "optional": True, "fields": FIELDS, "field": image}
         for image in ("before", "after")
     ]
-    return plain({"schema": {"type": "struct", "fields": rows}, "payload": told})
+    return plain({"schema": {"type": "struct", "fields": rows}, "payload": payload})
 
 
 def reader(name: str = "debezium-json", rules: TableRules = DECLARED, **settings: Any) -> Any:
@@ -182,8 +182,8 @@ def numbered(key: Any, size: int = 400) -> list[Message]:
     for number in range(size):
         op = "cud"[number % 3]
         images = (None if op == "c" else number, None if op == "d" else number)
-        told = row_of(number + (number % 90 == 4))
-        found.append(Message("a.shop.t", 0, number, None, key(told), event(op, *images)))
+        key_row = row_of(number + (number % 90 == 4))
+        found.append(Message("a.shop.t", 0, number, None, key(key_row), event(op, *images)))
     return found
 
 
@@ -228,10 +228,10 @@ def test_both_speeds_refuse_the_same_keys_in_avro(decimals, tmp_path):
         Message("a.shop.t", 0, number, None, key, one.value)
         for number, (key, one) in enumerate(zip(keys, out, strict=True))
     ]
-    told = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
+    reading = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
     for rule in (rules, TableRules({"shop.t": TableRule(None, kinds)}), TableRules()):
-        assert agree(EVENTS, EVENTS, messages, rule, told, str(tmp_path)) >= 300
-        outcome = Outcome(EVENTS, EVENTS, rule, told, str(tmp_path))
+        assert agree(EVENTS, EVENTS, messages, rule, reading, str(tmp_path)) >= 300
+        outcome = Outcome(EVENTS, EVENTS, rule, reading, str(tmp_path))
         outcome.converter.convert(messages, [], [])
         assert [(offset, kind) for offset, _, kind, _ in outcome.refused] == [
             (offset, "key") for offset in range(4, 400, 9)

@@ -33,9 +33,9 @@ def reader(rule: TableRule | None = None, **settings: Any) -> Any:
 
 
 def read(decoder: Any, value: Any, key: Any = None) -> Change:
-    told = value if isinstance(value, bytes) else json.dumps(value).encode()
+    wire_value = value if isinstance(value, bytes) else json.dumps(value).encode()
     wire = None if key is None else key if isinstance(key, bytes) else json.dumps(key).encode()
-    (change,) = decoder.decode(Message("d.shop.t", 0, 0, None, wire, told))
+    (change,) = decoder.decode(Message("d.shop.t", 0, 0, None, wire, wire_value))
     assert isinstance(change, Change)
     return change
 
@@ -97,8 +97,8 @@ DECLARED = TableRule(("id",), {"v": parse_type("decimal(10,2)")})
 def test_a_decimal_as_a_text_names_the_setting(text):
     with pytest.raises(Refusal, match="set `decimals: string` in the settings of the source"):
         read(reader(DECLARED, decimals="precise"), plain(text))
-    told = read(reader(DECLARED, decimals="string"), plain(text)).after.f1
-    assert read(reader(DECLARED), plain(text)).after.f1 == told
+    expected = read(reader(DECLARED, decimals="string"), plain(text)).after.f1
+    assert read(reader(DECLARED), plain(text)).after.f1 == expected
 
 
 def test_without_the_setting_each_decimal_tells_how_it_is_written():
@@ -165,7 +165,7 @@ def test_a_message_of_another_envelope_is_named(name):
         read(reader(), OTHERS[name])
 
 
-def test_a_flattened_record_is_told_so():
+def test_a_flattened_record_is_named_as_such():
     with pytest.raises(Refusal, match="ExtractNewRecordState"):
         read(reader(), {"id": 1, "type": "x", "__deleted": "false"})
 

@@ -87,17 +87,17 @@ def test_null_keys_are_refused_at_once_as_they_are_one_by_one(source, tmp_path):
     for number in range(400):
         row = {"id": None if number % 40 == 39 else number, "n": None if number % 3 else "a"}
         if source is CANAL:
-            told = {n: None if v is None else str(v) for n, v in row.items()}
+            texts = {n: None if v is None else str(v) for n, v in row.items()}
             value = {"database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
-            value |= {"type": "INSERT", "es": 1, "ts": 1, "sql": "", "old": None, "data": [told]}
+            value |= {"type": "INSERT", "es": 1, "ts": 1, "sql": "", "old": None, "data": [texts]}
         else:
             block = {"connector": "mysql", "db": "shop", "table": "t", "file": "a.1"}
             block |= {"pos": number, "row": 0}
             value = {"before": None, "after": row, "source": block, "op": "c", "ts_ms": 1}
         text = json.dumps(value, separators=(",", ":")).encode()
         messages.append(Message("topic", 0, number, 1, None, text))
-    told = registry.get(source.name).decode_settings()
-    assert agree(source, EVENTS, messages, rules, told, str(tmp_path)) >= 100
+    texts = registry.get(source.name).decode_settings()
+    assert agree(source, EVENTS, messages, rules, texts, str(tmp_path)) >= 100
 
 
 @pytest.mark.parametrize(("name", "settings"), WITH_SCHEMAS)

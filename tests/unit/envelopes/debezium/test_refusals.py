@@ -30,7 +30,7 @@ def decoder(rules=None):
     return ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules(rules or {}))
 
 
-def told(reader, value, key=None, headers=None):
+def outcome_of(reader, value, key=None, headers=None):
     """The change of a message, or the kind of its refusal and the sentence."""
     text = json.dumps(key).encode() if key is not None and not isinstance(key, bytes) else key
     try:
@@ -47,7 +47,7 @@ def told(reader, value, key=None, headers=None):
 
 @pytest.mark.parametrize("key", [{}, {"schema": LONG | {"fields": []}, "payload": {}}])
 def test_a_delete_without_row_and_key_columns_is_refused(key):
-    kind, sentence = told(decoder(), event(GONE), key)
+    kind, sentence = outcome_of(decoder(), event(GONE), key)
     assert kind == "key"
     assert "declare the key under `tables`" in sentence
 
@@ -56,24 +56,24 @@ def test_a_delete_without_row_and_key_columns_is_refused(key):
 def test_a_delete_takes_its_key_from_its_own_message_key(earlier):
     """Whatever keys the messages of its table had before it."""
     reader = decoder()
-    assert told(reader, event(NEW), earlier).operation == "insert"
+    assert outcome_of(reader, event(NEW), earlier).operation == "insert"
     for number in (1, 2, 3):
-        change = told(reader, event(GONE), {"id": number})
+        change = outcome_of(reader, event(GONE), {"id": number})
         assert change.operation == "delete"
         assert change.schema.key == ("id",)
         assert change.before.f0 == str(number)
-    inserted = told(reader, event(NEW), earlier)
+    inserted = outcome_of(reader, event(NEW), earlier)
     assert inserted.schema.key is None
-    assert told(reader, event(GONE), {"id": 4}).before.f0 == "4"
+    assert outcome_of(reader, event(GONE), {"id": 4}).before.f0 == "4"
 
 
 @pytest.mark.parametrize("key", [{"zz": 3}, {}])
 @pytest.mark.parametrize("earlier", [None, b"5"])
 def test_a_delete_whose_key_names_no_column_of_a_known_table_is_refused(earlier, key):
     reader = decoder()
-    told(reader, event(NEW), earlier)
+    outcome_of(reader, event(NEW), earlier)
     for _ in range(2):
-        kind, sentence = told(reader, event(GONE), key)
+        kind, sentence = outcome_of(reader, event(GONE), key)
         assert kind == "key"
         assert "declare the key under `tables`" in sentence
 
@@ -83,8 +83,8 @@ def test_a_delete_of_a_table_declared_without_key_is_refused():
     for images in (None, NEW):
         reader = decoder({"shop.t": table})
         if images is not None:
-            assert told(reader, event(images), {"id": 1}).operation == "insert"
-        assert told(reader, event(GONE), {"id": 1})[0] == "key"
+            assert outcome_of(reader, event(images), {"id": 1}).operation == "insert"
+        assert outcome_of(reader, event(GONE), {"id": 1})[0] == "key"
 
 
 def value_schema():
@@ -96,18 +96,18 @@ def value_schema():
 def test_a_delete_with_a_schema_and_no_key_column_is_refused(key):
     reader = decoder()
     wrapped = {"schema": value_schema(), "payload": event({**NEW, "after": {"id": 1}})}
-    inserted = told(reader, wrapped, key)
+    inserted = outcome_of(reader, wrapped, key)
     # A key of other columns is refused beside a row, too.
     assert inserted[0] == "key" if key == {"zz": 3} else inserted.operation == "insert"
-    assert told(reader, wrapped | {"payload": event(GONE)}, key)[0] == "key"
+    assert outcome_of(reader, wrapped | {"payload": event(GONE)}, key)[0] == "key"
 
 
 def test_a_refused_message_tells_nothing_of_the_columns_of_its_table():
     """A position that cannot be read is found after the columns were looked at."""
     reader = decoder()
     bad = event({**NEW, "after": {"v": 1.5}}, {**SOURCE, "file": "a.x"})
-    assert told(reader, bad)[0] == "shape"
-    change = told(reader, event({**NEW, "after": {"v": "NaN"}}))
+    assert outcome_of(reader, bad)[0] == "shape"
+    change = outcome_of(reader, event({**NEW, "after": {"v": "NaN"}}))
     assert change.schema.columns[0].type.kind == "string"
 
 
@@ -124,8 +124,8 @@ def test_a_row_without_a_table_is_refused(images, table):
     reader = decoder()
     for earlier in (None, NEW):
         if earlier is not None:
-            assert told(reader, event(earlier), {"id": 1}).operation == "insert"
-        kind, sentence = told(reader, event(images, source), {"id": 1})
+            assert outcome_of(reader, event(earlier), {"id": 1}).operation == "insert"
+        kind, sentence = outcome_of(reader, event(images, source), {"id": 1})
         assert kind == "shape"
         assert "names no table" in sentence
 
@@ -133,7 +133,7 @@ def test_a_row_without_a_table_is_refused(images, table):
 @pytest.mark.parametrize("table", [{}, {"table": None}, {"table": ""}])
 def test_a_truncate_without_a_table_is_refused(table):
     source = {name: value for name, value in SOURCE.items() if name != "table"} | table
-    assert told(decoder(), event({"op": "t"}, source))[0] == "shape"
+    assert outcome_of(decoder(), event({"op": "t"}, source))[0] == "shape"
 
 
 # Numbers that are none of their type
@@ -149,12 +149,12 @@ def test_a_time_of_the_envelope_is_an_integer(images, name):
     reader = decoder()
     good = event(images, **{name: 1})
     for value in NO_INTEGERS:
-        kind, sentence = told(reader, good | {name: value})
+        kind, sentence = outcome_of(reader, good | {name: value})
         assert kind == "shape"
         assert name in sentence
         assert json.dumps(value)[:40] in sentence
         for other in (1, 0, -1, None, 2**63 - 1):
-            change = told(reader, good | {name: other})
+            change = outcome_of(reader, good | {name: other})
             assert b'"%b":%b' % (name.encode(), json.dumps(other).encode()) in change.extra
 
 
@@ -170,16 +170,16 @@ def test_a_time_of_the_envelope_is_an_integer(images, name):
 )
 def test_a_time_of_a_message_without_row_is_an_integer(message, name):
     for value in NO_INTEGERS:
-        assert told(decoder(), {**message, name: value})[0] == "shape"
-    assert told(decoder(), {**message, name: 1}).extra
-    assert told(decoder(), {**message, name: None}).extra
+        assert outcome_of(decoder(), {**message, name: value})[0] == "shape"
+    assert outcome_of(decoder(), {**message, name: 1}).extra
+    assert outcome_of(decoder(), {**message, name: None}).extra
 
 
 def test_a_time_of_a_document_is_an_integer():
     source = {"connector": "mongodb", "db": "shop", "collection": "t", "ord": 1, "ts_ms": 1}
     value = {"before": None, "after": "{}", "op": "c", "source": source}
-    assert told(decoder(), value | {"ts_ms": 1}, {"id": "1"}).operation == "insert"
-    assert told(decoder(), value | {"ts_ms": 1.5}, {"id": "1"})[0] == "shape"
+    assert outcome_of(decoder(), value | {"ts_ms": 1}, {"id": "1"}).operation == "insert"
+    assert outcome_of(decoder(), value | {"ts_ms": 1.5}, {"id": "1"})[0] == "shape"
 
 
 @pytest.mark.parametrize("first", [MADE, None])
@@ -221,9 +221,9 @@ def test_rows_before_nothing_are_held_at_once_as_one_by_one(op, first):
         assert agree("debezium-json", target, lines, rules) >= 50
     reader = decoder({"shop.t": Table.model_validate({"key": ["id"]})})
     for _ in range(2):
-        kind, sentence = told(reader, event({"before": ROW, "after": ROW, "op": op}))
+        kind, sentence = outcome_of(reader, event({"before": ROW, "after": ROW, "op": op}))
         assert (kind, "with a row in `before`" in sentence) == ("shape", True)
-        assert told(reader, event({**NEW, "op": op})).before is None
+        assert outcome_of(reader, event({**NEW, "op": op})).before is None
 
 
 @pytest.mark.parametrize("name", ["total_order", "data_collection_order"])
@@ -245,9 +245,9 @@ def test_places_in_a_transaction_are_held_at_once_as_one_by_one(name, first):
     assert agree("debezium-json", "debezium-json", lines, rules) >= 100
     reader = decoder()
     for value in (1.0, 1.5, True, {}, [], 2**63):
-        kind, sentence = told(reader, event(NEW, transaction={"id": "x", name: value}))
+        kind, sentence = outcome_of(reader, event(NEW, transaction={"id": "x", name: value}))
         assert (kind, name in sentence) == ("shape", True)
-        assert told(reader, event(NEW, transaction={"id": "x", name: 7})).transaction == "x"
+        assert outcome_of(reader, event(NEW, transaction={"id": "x", name: 7})).transaction == "x"
 
 
 def key_of(schema, payload):
@@ -259,34 +259,34 @@ def test_a_message_key_is_held_to_its_schema(value):
     for earlier in (None, NEW):
         reader = decoder()
         if earlier is not None:
-            assert told(reader, event(earlier), key_of(LONG, {"id": 1})).operation == "insert"
-        kind, sentence = told(reader, event(GONE), key_of(LONG, {"id": value}))
+            assert outcome_of(reader, event(earlier), key_of(LONG, {"id": 1})).operation == "insert"
+        kind, sentence = outcome_of(reader, event(GONE), key_of(LONG, {"id": value}))
         assert kind == "value"
         assert "'id'" in sentence
         # A refused one tells nothing: the column is what it would have been without it.
-        assert told(reader, event(NEW), key_of(LONG, {"id": 1})).after.f0 == "1"
-        assert told(reader, event(GONE), key_of(LONG, {"id": 3})).before.f0 == "3"
+        assert outcome_of(reader, event(NEW), key_of(LONG, {"id": 1})).after.f0 == "1"
+        assert outcome_of(reader, event(GONE), key_of(LONG, {"id": 3})).before.f0 == "3"
 
 
 def test_a_message_key_is_held_to_its_schema_beside_that_of_the_row():
     reader = decoder()
     wrapped = {"schema": value_schema(), "payload": event(GONE)}
-    assert told(reader, wrapped, key_of(LONG, {"id": 1.5}))[0] == "value"
-    assert told(reader, wrapped, key_of(LONG, {"id": 1})).before.f0 == "1"
+    assert outcome_of(reader, wrapped, key_of(LONG, {"id": 1.5}))[0] == "value"
+    assert outcome_of(reader, wrapped, key_of(LONG, {"id": 1})).before.f0 == "1"
     # The key of a row that is there is held against that.
     there = wrapped | {"payload": event({**GONE, "before": {"id": 1}})}
-    assert told(reader, there, key_of(LONG, {"id": 1.5}))[0] == "key"
+    assert outcome_of(reader, there, key_of(LONG, {"id": 1.5}))[0] == "key"
 
 
 def test_a_message_key_has_the_columns_of_its_schema():
-    kind, sentence = told(decoder(), event(GONE), key_of(LONG, {"id": 1, "no": 2}))
+    kind, sentence = outcome_of(decoder(), event(GONE), key_of(LONG, {"id": 1, "no": 2}))
     assert kind == "shape"
     assert "'no'" in sentence
 
 
 def test_the_schema_of_a_message_key_that_cannot_be_read_is_refused():
     for schema in ({"fields": 5}, {"type": "struct", "fields": [5]}):
-        assert told(decoder(), event(GONE), key_of(schema, {"id": 1}))[0] == "schema"
+        assert outcome_of(decoder(), event(GONE), key_of(schema, {"id": 1}))[0] == "schema"
 
 
 @pytest.mark.parametrize("header", ["__debezium.oldkey", "__debezium.newkey"])
@@ -296,7 +296,7 @@ def test_a_key_in_a_header_is_held_to_its_schema(header):
         key = key_of(LONG, {"id": value})
         reader = decoder()
         headers = [(header, json.dumps(key).encode())]
-        found = told(reader, event(images), key_of(LONG, {"id": 1}), headers)
+        found = outcome_of(reader, event(images), key_of(LONG, {"id": 1}), headers)
         assert (found[0] if isinstance(found, tuple) else None) == kind
 
 
@@ -308,8 +308,8 @@ def optional(*kinds):
 
 
 def record(name, **fields):
-    told = [{"name": field, "type": type_} for field, type_ in fields.items()]
-    return {"type": "record", "name": name, "fields": told}
+    declared = [{"name": field, "type": type_} for field, type_ in fields.items()]
+    return {"type": "record", "name": name, "fields": declared}
 
 
 AVRO_SOURCE = {name: optional("string") for name in ("connector", "db", "table", "file")}
@@ -384,10 +384,10 @@ def test_a_transaction_that_is_no_object_is_refused_after_others_too(block):
     """Also where its JSON is as short as a null."""
     reader = decoder()
     for _ in range(2):
-        kind, _ = told(reader, event(NEW, transaction=block), {"id": 1})
+        kind, _ = outcome_of(reader, event(NEW, transaction=block), {"id": 1})
         assert kind == "shape"
-        assert told(reader, event(NEW, transaction=None), {"id": 1}).transaction is None
-    assert told(reader, event(NEW, transaction={}), {"id": 1}).transaction is None
+        assert outcome_of(reader, event(NEW, transaction=None), {"id": 1}).transaction is None
+    assert outcome_of(reader, event(NEW, transaction={}), {"id": 1}).transaction is None
 
 
 @pytest.mark.parametrize("earlier", [None, NEW, {"before": ROW, "after": None, "op": "d"}])
@@ -395,41 +395,41 @@ def test_a_delete_of_a_row_without_columns_takes_its_key_from_the_message_key(ea
     """An object without columns tells as little as null."""
     reader = decoder()
     if earlier is not None:
-        told(reader, event(earlier), {"id": 1})
+        outcome_of(reader, event(earlier), {"id": 1})
     empty = {"before": {}, "after": None, "op": "d"}
     for _ in range(2):
-        assert told(reader, event(empty), {"id": 7}).before.f0 == "7"
-        assert told(reader, event(empty))[0] == "key"
+        assert outcome_of(reader, event(empty), {"id": 7}).before.f0 == "7"
+        assert outcome_of(reader, event(empty))[0] == "key"
 
 
 @pytest.mark.parametrize("key", ["a", 5, 1.5, True, None])
 @pytest.mark.parametrize("earlier", ["b", 7, 2.5, False, None])
 def test_a_delete_without_row_is_read_whatever_kind_the_keys_before_it_had(earlier, key):
-    alone = told(decoder(), event(GONE), {"id": key})
+    alone = outcome_of(decoder(), event(GONE), {"id": key})
     reader = decoder()
-    told(reader, event(GONE), {"id": earlier})
+    outcome_of(reader, event(GONE), {"id": earlier})
     for _ in range(2):
-        change = told(reader, event(GONE), {"id": key})
+        change = outcome_of(reader, event(GONE), {"id": key})
         assert (change.operation, change.before.f0) == ("delete", alone.before.f0)
 
 
 def test_an_empty_row_is_one_whatever_came_before_it():
     empty = event({"before": None, "after": {}, "op": "c"})
     reader = decoder()
-    told(reader, event(NEW))
+    outcome_of(reader, event(NEW))
     for one in (decoder(), reader):
-        assert told(one, empty).operation == "insert"
+        assert outcome_of(one, empty).operation == "insert"
 
 
 @pytest.mark.parametrize("said", ["x", 1.5, [], {"prefix": []}])
 def test_a_logical_message_that_is_no_object_is_refused(said):
     """It ended the run of a target that writes such messages again."""
-    assert told(decoder(), event({"op": "m"}, message=said))[0] == "shape"
+    assert outcome_of(decoder(), event({"op": "m"}, message=said))[0] == "shape"
 
 
 @pytest.mark.parametrize("more", [{}, {"message": None}, {"message": {"prefix": "a"}}])
 def test_a_logical_message_is_written_again(more):
-    change = told(decoder(), event({"op": "m"}, message=None) | more)
+    change = outcome_of(decoder(), event({"op": "m"}, message=None) | more)
     encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(control_messages=True))
     (encoded,) = encoder.encode(change, [])
     said = more.get("message") or {}

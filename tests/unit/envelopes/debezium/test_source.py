@@ -182,7 +182,7 @@ def test_a_change_whose_transaction_was_open_at_the_snapshot_wins():
 
 
 @pytest.mark.parametrize(("setting", "wins"), [("position", True), ("oldest", False)])
-def test_a_new_snapshot_wins_over_older_changes_where_it_is_told_to(setting, wins):
+def test_a_new_snapshot_wins_over_older_changes_where_it_is_set_to(setting, wins):
     older = {"op": "u", "lsn": 4990, "sequence": '["4000","4990"]'}
     snapshot = {"op": "r", "snapshot": "true", "lsn": 5000, "sequence": '[null,"5000"]'}
     before, after = changes({"snapshots": setting}, older, snapshot)
@@ -240,7 +240,7 @@ def test_postgresql_with_and_without_its_log_is_read_at_once_as_one_by_one(lsn):
     ("name", "settings"),
     [("debezium-json", {}), ("debezium-json", {"schemas": True}), ("debezium-avro", {})],
 )
-def test_a_time_whose_nanoseconds_do_not_fit_is_told_in_microseconds(name, settings, year):
+def test_a_time_whose_nanoseconds_do_not_fit_is_stated_in_microseconds(name, settings, year):
     """Connect's int64 ends in the year 2262; of an older or later time `ts_ns` is null."""
     schema = intern_schema("shop", None, "t", (Column("id", parse_type("int32")),), ("id",))
     time = (datetime(year, 9, 30) - datetime(1970, 1, 1)) // timedelta(microseconds=1)  # noqa: DTZ001

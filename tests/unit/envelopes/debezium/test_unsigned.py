@@ -41,8 +41,8 @@ def test_a_number_below_zero_is_not_written(name, mode, value):
     (change,) = decoder.decode(Message("t", 0, 0, None, None, canal(0, "7")))
     change.after.f1 = value
     for schemas in (False, True) if name == "debezium-json" else (None,):
-        told = {} if schemas is None else {"schemas": schemas}
-        encoder = target.encoder(target.encode_settings(unsigned=mode, **told))
+        settings = {} if schemas is None else {"schemas": schemas}
+        encoder = target.encoder(target.encode_settings(unsigned=mode, **settings))
         with pytest.raises(Refusal) as refusal:
             encoder.encode(change, [])
         assert refusal.value.kind == "encoding"

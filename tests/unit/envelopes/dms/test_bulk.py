@@ -25,7 +25,7 @@ files = st.sampled_from(["mysql-bin.000008", "b_1.7", "1.2", "a.b.3", "bin.", "b
 positions = st.one_of(
     st.lists(numbers, min_size=1, max_size=4).map(".".join),
     st.tuples(files, st.lists(numbers, min_size=1, max_size=4)).map(
-        lambda told: ":".join([told[0], *told[1]])
+        lambda parts: ":".join([parts[0], *parts[1]])
     ),
     st.lists(st.one_of(logs, numbers), min_size=1, max_size=4).map(".".join),
 )
@@ -47,13 +47,13 @@ def value_at(arena: Arena, texts: Texts, row: int) -> int | None:
 @given(st.lists(positions, min_size=1, max_size=6), st.integers(1, 5))
 def test_numbers_of_positions_are_those_of_their_order(texts, count):
     """What is found is right; what is not found is read on its own."""
-    arena, told = texts_of(texts)
+    arena, column = texts_of(texts)
     for ways in (
         [Numbers(False, count).at(part) for part in range(count)],
         [Numbers(True, count).at(part) for part in range(count)],
         [log_number_at(count, part) for part in range(count)],
     ):
-        found = [way(arena, told) for way in ways]
+        found = [way(arena, column) for way in ways]
         for row, text in enumerate(texts):
             values = tuple(value_at(arena, part, row) for part in found)
             if None not in values:
@@ -62,8 +62,8 @@ def test_numbers_of_positions_are_those_of_their_order(texts, count):
 
 @given(st.lists(positions, min_size=1, max_size=6))
 def test_the_file_of_a_full_position_is_what_the_transaction_has_to_name(texts):
-    arena, told = texts_of(texts)
-    found = file_of(arena, told)
+    arena, column = texts_of(texts)
+    found = file_of(arena, column)
     for row, text in enumerate(texts):
         file = value_at(arena, found, row)
         if file is not None:

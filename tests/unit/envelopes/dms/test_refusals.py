@@ -76,21 +76,21 @@ def lines_of(strange: str) -> list[bytes]:
 
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("strange", STRANGE)
-def test_strange_records_are_read_alike_one_by_one_and_at_once(strange, rules):
+def test_strange_records_are_read_the_same_way_one_by_one_and_at_once(strange, rules):
     assert agree("dms", "dms", lines_of(strange), RULES[rules]) > 100
 
 
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_rows_of_files_with_a_sign_in_their_order_are_read_alike(sign):
+def test_rows_of_files_with_a_sign_in_their_order_are_read_the_same_way(sign):
     rows: list[dict[str, Any]] = [{"Op": "I", "seq": f"{i:035}", "id": i} for i in range(100)]
     rows += [{"Op": "I", "seq": f"{sign}{i}", "id": i} for i in range(100)]
     lines = [json.dumps(row, separators=(",", ":")).encode() for row in rows]
-    told = registry.get("dms-s3").decode_settings(sequence_column="seq")
-    outcome = Outcome("dms-s3", "dms-s3", TableRules(), told)
+    settings = registry.get("dms-s3").decode_settings(sequence_column="seq")
+    outcome = Outcome("dms-s3", "dms-s3", TableRules(), settings)
     refused = one_by_one(outcome, lines)["refused"]
     assert [place for place, *_ in refused] == (list(range(100, 200)) if sign else [])
     assert all(kind == "shape" and "not digits" in why for _, _, kind, why in refused)
-    assert agree("dms-s3", "dms-s3", lines, TableRules(), told) >= 50
+    assert agree("dms-s3", "dms-s3", lines, TableRules(), settings) >= 50
 
 
 @pytest.mark.parametrize("direction", ["decode_settings", "encode_settings"])

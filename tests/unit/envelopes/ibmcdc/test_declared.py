@@ -17,7 +17,7 @@ VALUES = [("int", 1000), ("long", 20200101), ("double", 1.5), ("boolean", True)]
 STRUCTURE = ({"type": "array", "items": "int"}, [1])
 
 
-def told(avro, value, declared):
+def read_as(avro, value, declared):
     """The text of a column, or the kind of the refusal."""
     fields = [{"name": "ID", "type": "int"}, {"name": "V", "type": [avro, "null"]}]
     schema = {"type": "record", "name": "T", "namespace": "value.SOURCEDB.S", "fields": fields}
@@ -39,13 +39,13 @@ def told(avro, value, declared):
 @pytest.mark.parametrize(("avro", "value"), [*VALUES, STRUCTURE])
 def test_digits_and_booleans_are_no_base64(avro, value, declared):
     """Although 1000 and true look like it."""
-    assert told(avro, value, declared) == "schema"
-    assert told("bytes", b"\1\2", declared) == "AQI="
-    assert told("string", "AQI=", declared) == "AQI="
+    assert read_as(avro, value, declared) == "schema"
+    assert read_as("bytes", b"\1\2", declared) == "AQI="
+    assert read_as("string", "AQI=", declared) == "AQI="
 
 
 @pytest.mark.parametrize("declared", ["datetime", "timestamp", "date", "time", "interval"])
 @pytest.mark.parametrize(("avro", "value"), [*VALUES, ("bytes", b"\1\2"), STRUCTURE])
 def test_a_time_is_no_number_without_a_unit(avro, value, declared):
-    assert told(avro, value, declared) == "schema"
-    assert told("string", "2020-01-01", declared) == "2020-01-01"
+    assert read_as(avro, value, declared) == "schema"
+    assert read_as("string", "2020-01-01", declared) == "2020-01-01"

@@ -19,7 +19,12 @@ RULES = TableRules({"shop.t": TableRule(("id",), {"id": parse_type("bigint")})})
 def test_a_key_without_values_by_their_places(key: Any) -> None:
     lines = []
     for number in range(300):
-        told = {"database": "shop", "table": "t", "type": "insert", "ts": 1_700_000_000 + number}
-        told |= {"primary_key": key, "primary_key_columns": ["id"], "data": {"id": number}}
-        lines.append(json.dumps(told, separators=(",", ":")).encode())
+        document = {
+            "database": "shop",
+            "table": "t",
+            "type": "insert",
+            "ts": 1_700_000_000 + number,
+        }
+        document |= {"primary_key": key, "primary_key_columns": ["id"], "data": {"id": number}}
+        lines.append(json.dumps(document, separators=(",", ":")).encode())
     agree("maxwell", "canal", lines, RULES, MaxwellReadSettings())

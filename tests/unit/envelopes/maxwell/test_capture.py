@@ -38,10 +38,10 @@ ENVELOPE = registry.get("maxwell")
 
 def decoder_of():
     tables = declared(FOLDER, set(DECLARED), orders__status="enum", orders__tags="set")
-    told = table_rules({name: Table.model_validate(table) for name, table in tables.items()})
+    rules = table_rules({name: Table.model_validate(table) for name, table in tables.items()})
     # MariaDB has no JSON type of its own: documents come as strings.
     settings = ENVELOPE.decode_settings(json_columns="text", doubled_quotes=True)
-    return ENVELOPE.decoder(settings, told)
+    return ENVELOPE.decoder(settings, rules)
 
 
 def filled(tables: dict) -> dict:

@@ -22,7 +22,7 @@ DECLARED = {"shop.orders": Table.model_validate({"key": ["id"], "columns": COLUM
 BLOCK = 100
 
 
-def told(value: dict[str, Any]) -> bytes:
+def in_json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -43,7 +43,7 @@ def agree(source: str, values: list[dict[str, Any]], keys: list[Any], declared: 
     reads, writes = registry.get(source), registry.get("canal")
     rules = table_rules(DECLARED if declared else {})
     messages = [
-        Message("t", 0, i, None, None if key is None else told(key), told(value))
+        Message("t", 0, i, None, None if key is None else in_json(key), in_json(value))
         for i, (value, key) in enumerate(zip(values, keys, strict=True))
     ]
     outcomes: list[Any] = []
@@ -116,8 +116,8 @@ def test_key_columns_that_only_some_message_keys_name(declared):
     rules = table_rules(DECLARED if declared else {})
     decoder = envelope.decoder(envelope.decode_settings(), rules)  # type: ignore[misc]
     for place, key in enumerate((None, named, None)):
-        raw = None if key is None else told(key)
-        (change,) = decoder.decode(Message("t", 0, place, None, raw, told(maxwell(place))))
+        raw = None if key is None else in_json(key)
+        (change,) = decoder.decode(Message("t", 0, place, None, raw, in_json(maxwell(place))))
         assert change.schema.key == (("id",) if declared or key else None)
 
 
@@ -173,7 +173,7 @@ def one_by_one(source: str, values: list[dict[str, Any]]) -> None:
     reads = registry.get(source)
     decoder = reads.decoder(reads.decode_settings(), table_rules(DECLARED))
     for i, value in enumerate(values):
-        decoder.decode(Message("t", 0, i, None, None, told(value)))
+        decoder.decode(Message("t", 0, i, None, None, in_json(value)))
 
 
 @pytest.mark.parametrize("operation", list(OGG_STRAYS))

@@ -39,10 +39,10 @@ def _canal(number: int) -> bytes:
 
 
 def _row(target: str, line: bytes) -> dict[str, Any]:
-    told = msgspec.json.decode(line)
+    document = msgspec.json.decode(line)
     if target == "oms-dataworks":
-        return dict(told["payload"]["after"]["data"])
-    row = told["postStruct"] if "postStruct" in told else told["data"]
+        return dict(document["payload"]["after"]["data"])
+    row = document["postStruct"] if "postStruct" in document else document["data"]
     return dict(row[0] if isinstance(row, list) else row)
 
 
@@ -97,8 +97,8 @@ def test_a_column_that_is_declared_as_a_bit_of_one_is_base64(source, target):
 def test_elsewhere_such_a_column_is_true_or_false(target, text):
     lines = [_default(number) for number in range(200)]
     (first, *_) = one_by_one(Outcome("oms-default", target, DECLARED), lines)["values"]
-    told = msgspec.json.decode(first)
-    assert (told["data"][0] if "data" in told else told)["b"] == text
+    document = msgspec.json.decode(first)
+    assert (document["data"][0] if "data" in document else document)["b"] == text
     assert agree("oms-default", target, lines, DECLARED) > 100
 
 

@@ -18,8 +18,8 @@ from waybill.types import parse_type
 
 
 def canal(row: dict[str, Any]) -> bytes:
-    told = {"id": "int64", "name": "varchar"}
-    message = {"database": "shop", "data": [row], "old": None, "mysqlType": told, "type": "INSERT"}
+    types = {"id": "int64", "name": "varchar"}
+    message = {"database": "shop", "data": [row], "old": None, "mysqlType": types, "type": "INSERT"}
     rest = {"pkNames": ["id"], "sqlType": None, "table": "t", "es": 1000, "isDdl": False}
     return dumped({**message, **rest})
 
@@ -51,12 +51,12 @@ def test_a_column_without_a_type_stays_with_its_message(source, made):
         (change,) = decoder.decode(Message("t", 0, 0, None, None, made(row)))
         return [(column.name, str(column.type)) for column in change.schema.columns]
 
-    told = [("id", "int64"), ("name", "string")]
+    stated = [("id", "int64"), ("name", "string")]
     for _ in range(2):
-        assert names({"id": 1, "name": "a"}) == told
-        assert names({"id": 1, "name": "a", "more": 5}) == [*told, ("more", "number")]
-        assert names({"id": 1, "name": "a", "more": None}) == [*told, ("more", "unknown")]
-        assert names({"id": 1, "name": "a", "more": "x"}) == [*told, ("more", "string")]
+        assert names({"id": 1, "name": "a"}) == stated
+        assert names({"id": 1, "name": "a", "more": 5}) == [*stated, ("more", "number")]
+        assert names({"id": 1, "name": "a", "more": None}) == [*stated, ("more", "unknown")]
+        assert names({"id": 1, "name": "a", "more": "x"}) == [*stated, ("more", "string")]
 
 
 @pytest.mark.parametrize("source", ["oms-default", "oms-extended"])
@@ -64,15 +64,15 @@ def test_a_column_without_a_type_stays_with_its_message(source, made):
 def test_what_is_carried_on_stands_as_it_came(source, number):
     """Also where messages like it were decoded before: -0 is another integer then."""
     envelope = registry.get(source)
-    told = envelope.decode_settings(sequence_ids="none")
-    decoder = envelope.decoder(told, TableRules({}))  # type: ignore[misc]
+    settings = envelope.decode_settings(sequence_ids="none")
+    decoder = envelope.decoder(settings, TableRules({}))  # type: ignore[misc]
     meta = {"table_name": "t", "db": "shop", "record_primary_key": "id", "timestamp": "1"}
     light = {"__light_type": {"id": {"schemaType": "INT32"}}} if source == "oms-extended" else {}
     row = {"id": 1, **light}
     message = dumped({"recordType": "INSERT", "postStruct": row, "allMetaData": meta})
     sent = message.replace(b'"allMetaData":{', f'"allMetaData":{{"checkpoint":{number},'.encode())
-    told = {decoder.decode(Message("t", 0, 0, None, None, sent))[0].extra for _ in range(3)}
-    assert told == {f'{{"oms":{{"checkpoint":{number.strip()}}}}}'.encode()}
+    settings = {decoder.decode(Message("t", 0, 0, None, None, sent))[0].extra for _ in range(3)}
+    assert settings == {f'{{"oms":{{"checkpoint":{number.strip()}}}}}'.encode()}
 
 
 def test_columns_that_come_later_join_the_table():
@@ -127,8 +127,8 @@ def outcome(
 ) -> tuple[list[Any], Any, int]:
     reads, writes = registry.get(source), registry.get(target)
     read = {"sequence_ids": "none"} if source == "oms-shareplex" else {}
-    told: list[Any] = [reads.decode_settings(**read), writes.encode_settings(**written or {})]
-    converter = Converter(reads, writes, rules, *told, lambda *_: pytest.fail("refused"))
+    settings: list[Any] = [reads.decode_settings(**read), writes.encode_settings(**written or {})]
+    converter = Converter(reads, writes, rules, *settings, lambda *_: pytest.fail("refused"))
     in_bulk = BulkConverter(reads, writes, converter, fewest=1)
     messages = [Message("t", 0, i, 1000, None, line) for i, line in enumerate(lines)]
     made: list[Any] = []

@@ -31,10 +31,10 @@ def read(reader, note: bytes):
 
 
 def test_what_was_read_before_does_not_decide_what_a_value_is():
-    told = [(b"true", "boolean"), (b'""', "string"), (b"1", "number"), (b'"AQ=="', "string")]
-    told += [(b"false", "boolean"), (b"0", "number"), (b"true", "boolean"), (b"null", "boolean")]
+    values = [(b"true", "boolean"), (b'""', "string"), (b"1", "number"), (b'"AQ=="', "string")]
+    values += [(b"false", "boolean"), (b"0", "number"), (b"true", "boolean"), (b"null", "boolean")]
     warm = decoder()
-    for note, kind in told:
+    for note, kind in values:
         text = None if note == b"null" else note.decode().strip('"')
         assert read(warm, note) == (text, kind)
 

@@ -48,10 +48,15 @@ def test_what_never_came_is_not_made_up(name):
 @pytest.mark.parametrize("db_type", [None, "ORACLE", "OB_ORACLE"])
 def test_both_speeds_name_the_same(name, db_type):
     rules = TableRules({"S.T": TableRule(("ID",), {"ID": parse_type("int64")})})
-    told = {"table": "S.T", "op_type": "I", "op_ts": "2024-05-06 07:08:09.000000"}
+    settings = {"table": "S.T", "op_type": "I", "op_ts": "2024-05-06 07:08:09.000000"}
     lines = [
         json.dumps(
-            {**told, "current_ts": "2024-05-06T07:08:09", "pos": f"{n:020}", "after": {"ID": n}},
+            {
+                **settings,
+                "current_ts": "2024-05-06T07:08:09",
+                "pos": f"{n:020}",
+                "after": {"ID": n},
+            },
             separators=(",", ":"),
         ).encode()
         for n in range(1, 150)

@@ -44,7 +44,7 @@ def written(method: str, before: dict, after: dict) -> tuple[list[str], Change]:
 
 
 @pytest.mark.parametrize(
-    ("method", "told"),
+    ("method", "as_null"),
     [
         ("oms-default", False),
         ("oms-extended", True),
@@ -53,12 +53,12 @@ def written(method: str, before: dict, after: dict) -> tuple[list[str], Change]:
         ("oms-shareplex", False),
     ],
 )
-def test_a_text_that_is_read_as_null_is_counted(method, told):
+def test_a_text_that_is_read_as_null_is_counted(method, as_null):
     """Without names of types nobody can tell a TEXT from a VARCHAR."""
     before, after = {"id": "1", "n": "1", "doc": None}, {"id": "1", "n": "2", "doc": "{}"}
     losses, read = written(method, before, after)
-    assert ("unchanged_columns" in losses) is not told
-    assert by_name(read.schema, read.after) == (after if told else {**after, "note": None})
+    assert ("unchanged_columns" in losses) is not as_null
+    assert by_name(read.schema, read.after) == (after if as_null else {**after, "note": None})
 
 
 @pytest.mark.parametrize("before", [{"id": "1"}, {"id": "1", "n": "1", "note": "x"}])
@@ -78,11 +78,11 @@ OMS = ["oms-default", "oms-extended", "oms-canal", "oms-dataworks", "oms-sharepl
 
 
 def extended(before: dict, after: dict) -> Message:
-    told = {"__light_type": {name: {"schemaType": kind} for name, kind in TYPES.items()}}
+    types = {"__light_type": {name: {"schemaType": kind} for name, kind in TYPES.items()}}
     meta = {"record_primary_key": "id", "table_name": "orders", "db": "shop", "dbType": "MYSQL"}
     message = {
-        "prevStruct": {**before, **told},
-        "postStruct": {**after, **told},
+        "prevStruct": {**before, **types},
+        "postStruct": {**after, **types},
         "allMetaData": {**meta, "storeDataSequence": before["n"], "timestamp": "1609344671"},
         "recordType": "UPDATE",
     }
@@ -100,12 +100,12 @@ def block_of(messages: list[Message]) -> Block:
     return Block(b"".join(values), begins, ends, zeros, offsets, times, messages.__getitem__)
 
 
-def both_ways(target: str, messages: list[Message], **told: str) -> tuple[list, dict[str, int]]:
+def both_ways(target: str, messages: list[Message], **given: str) -> tuple[list, dict[str, int]]:
     """What messages become and what is counted, the same one by one and at once."""
     reads, writes = registry.get("oms-extended"), registry.get(target)
     found = []
     for in_bulk in (False, True):
-        settings = reads.decode_settings(), writes.encode_settings(**told)
+        settings = reads.decode_settings(), writes.encode_settings(**given)
         converter = Converter(reads, writes, RULES, *settings, lambda *_: pytest.fail("refused"))
         out: list = []
         if in_bulk:
@@ -135,8 +135,8 @@ def test_a_column_that_oms_wrote_as_untouched_is_written_so_again(target):
         for i in range(1, 60)
         for was, now in [docs[i % 4]]
     ]
-    told = {} if target in WHOLE else {"lobs": "unchanged"}
-    written, losses = both_ways(target, messages, **told)
+    settings = {} if target in WHOLE else {"lobs": "unchanged"}
+    written, losses = both_ways(target, messages, **settings)
     assert not losses.keys() & {"unchanged_columns", "before_image"}
     untouched = written[3]
     assert untouched.count(b'"doc":null') == (1 if target in ("oms-canal", "oms-shareplex") else 2)
@@ -172,7 +172,7 @@ def test_what_is_read_as_null_is_not_written_as_untouched(target):
     assert envelope.encode_settings().for_source(canal, canal.decode_settings()).lobs == "null"
 
 
-def test_losses_that_follow_from_what_is_read_are_told_before():
+def test_losses_that_follow_from_what_is_read_are_reported_before():
     oms, target = registry.get("oms-extended"), registry.get("oms-default")
     named = "with lobs: unchanged, a LOB column"
     assert oms.losses_to(target, {})["before_image"].startswith(named)

@@ -19,8 +19,8 @@ NO_KEY: Any = object()
 
 def update(number: int, data: dict[str, Any], key: Any = NO_KEY) -> bytes:
     meta = {"op": "upd", "table": "shop.t", "scn": str(number)}
-    told = {} if key is NO_KEY else {"key": key}
-    return msgspec.json.encode({"data": data, "meta": meta, **told})
+    keyed = {} if key is NO_KEY else {"key": key}
+    return msgspec.json.encode({"data": data, "meta": meta, **keyed})
 
 
 @pytest.mark.parametrize("stated_key", [NO_KEY, None])

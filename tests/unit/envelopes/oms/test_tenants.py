@@ -45,9 +45,9 @@ def _shareplex(tenant: str, number: int) -> Any:
 MESSAGES = {"oms-default": _default, "oms-dataworks": _dataworks, "oms-shareplex": _shareplex}
 
 
-def _settings(envelope: str, **told: Any) -> Any:
+def _settings(envelope: str, **settings: Any) -> Any:
     more = {"tenants": True} if envelope == "oms-shareplex" else {}
-    return registry.get(envelope).decode_settings(**told, **more)
+    return registry.get(envelope).decode_settings(**settings, **more)
 
 
 def _databases(envelope: str, lines: list[bytes], settings: Any) -> list[str]:
@@ -75,15 +75,15 @@ def test_only_the_tenant_that_is_named_is_left_out(envelope):
 @pytest.mark.parametrize("envelope", MESSAGES)
 def test_the_name_is_written_as_it_came(envelope, tenant):
     lines = [_json(MESSAGES[envelope]("t1", n)) for n in range(1, 200)]
-    told = _settings(envelope, tenant=tenant)
+    settings = _settings(envelope, tenant=tenant)
     more = {"tenants": True} if envelope == "oms-shareplex" else {}
     write = registry.get(envelope).encode_settings(**more)
-    written = one_by_one(Outcome(envelope, envelope, RULES, told, write), lines)["values"]
+    written = one_by_one(Outcome(envelope, envelope, RULES, settings, write), lines)["values"]
     named = {"oms-default": b'"db":"t1.d"', "oms-dataworks": b'"dbName":"t1.d"'}
     for line in written:
         assert named.get(envelope, b'"table":"t1.d.t"') in line
     assert len(written) == 199
-    agree(envelope, envelope, lines, RULES, told, write)
+    agree(envelope, envelope, lines, RULES, settings, write)
 
 
 @pytest.mark.parametrize(("stated", "taken"), [("d.t", True), ("t", True), ("e.t", False)])
@@ -95,6 +95,6 @@ def test_a_statement_names_the_database_without_its_tenant(stated, taken):
     assert bool(outcome["refused"]) is not taken
     if taken:
         (line,) = outcome["values"]
-        told = msgspec.json.decode(line)
-        assert told["payload"]["op"] == "TRUNCATE"
-        assert told["schema"]["source"]["dbName"] == "t1.d"
+        document = msgspec.json.decode(line)
+        assert document["payload"]["op"] == "TRUNCATE"
+        assert document["schema"]["source"]["dbName"] == "t1.d"

@@ -51,7 +51,9 @@ def archive(messages: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, ARCHIVE)
 
 
-def written(target: str, messages: list[tuple[int, int, bytes]], split: int, **told) -> list[dict]:
+def written(
+    target: str, messages: list[tuple[int, int, bytes]], split: int, **settings
+) -> list[dict]:
     """The messages of a target; each batch has its own decoder and encoder."""
     found = []
     for start in range(0, len(messages), split):
@@ -67,7 +69,7 @@ def written(target: str, messages: list[tuple[int, int, bytes]], split: int, **t
             if row["outcome"] == "schema"
         }
         accepted = changes.filter(pa.compute.equal(changes["outcome"], "ok"))
-        encoder = envelope.encoder(envelope.encode_settings(**told))
+        encoder = envelope.encoder(envelope.encode_settings(**settings))
         batch = MessageBatches(encoder, target, f"batch-{start}", schemas)
         for out in batch.convert(iter(accepted.combine_chunks().to_batches())):
             found += out.to_pylist()
@@ -88,9 +90,9 @@ def read(target: str, messages: list[dict]) -> list[Change]:
     return [c for c in found if c.operation in ("insert", "update", "upsert")]
 
 
-def ids(target: str, messages: list[tuple[int, int, bytes]], split: int, **told) -> list[str]:
+def ids(target: str, messages: list[tuple[int, int, bytes]], split: int, **settings) -> list[str]:
     """The ids that a reader finds."""
-    changes = read(target, written(target, messages, split, **told))
+    changes = read(target, written(target, messages, split, **settings))
     return [str(change.sequence[0]) for change in changes]
 
 
@@ -207,8 +209,8 @@ class TestLayouts:
 
     def test_what_64_bits_do_not_hold_is_an_error(self):
         oms, binlog = registry.get("oms-default"), registry.get("debezium-json")
-        told = oms.encode_settings().for_source(binlog, binlog.decode_settings())
-        packed = PackedSequence(told, UNSIGNED)
+        settings = oms.encode_settings().for_source(binlog, binlog.decode_settings())
+        packed = PackedSequence(settings, UNSIGNED)
         extra = b'{"debezium":{"source":{"connector":"mysql"}}}'
         change = Change("insert", NO_TABLE, Message("t", 0, 0, None, None, None), extra=extra)
         change.sequence = (184_467, 4, 0)
@@ -219,10 +221,12 @@ class TestLayouts:
 
     def test_a_setting_tells_other_digits(self):
         blob, dms = registry.get("datahub-blob"), registry.get("dms")
-        told = blob.encode_settings(sequence_digits=[3, 2]).for_source(dms, dms.decode_settings())
+        settings = blob.encode_settings(sequence_digits=[3, 2]).for_source(
+            dms, dms.decode_settings()
+        )
         change = Change("insert", NO_TABLE, Message("t", 0, 0, None, None, None))
         change.sequence = (7, 41, 8)
-        assert PackedSequence(told).of(change, []) == 704209
+        assert PackedSequence(settings).of(change, []) == 704209
 
 
 @pytest.mark.parametrize("source", ["maxwell", "ogg", "dms", "debezium-json"])
@@ -232,12 +236,14 @@ def test_a_row_without_an_id_among_others_is_refused(source):
     schema = intern_schema("shop", None, "t", (Column("id", LogicalType("int64")),), ("id",))
     message = Message("t", 0, 5, None, None, None)
     row = Change("insert", schema, message, after=schema.Image("1"))
-    told = blob.encode_settings().for_source(read, read.decode_settings())
+    settings = blob.encode_settings().for_source(read, read.decode_settings())
     with pytest.raises(Refusal, match="sequence_from: position"):
-        blob.encoder(told).encode(row, [])
-    told = blob.encode_settings(sequence_from="position").for_source(read, read.decode_settings())
+        blob.encoder(settings).encode(row, [])
+    settings = blob.encode_settings(sequence_from="position").for_source(
+        read, read.decode_settings()
+    )
     for sequence in (None, (3, 4)):
-        (encoded,) = blob.encoder(told).encode(structs.replace(row, sequence=sequence), [])
+        (encoded,) = blob.encoder(settings).encode(structs.replace(row, sequence=sequence), [])
         assert b'"sequenceId":"1000000000000500000"' in encoded.value
 
 
@@ -306,8 +312,8 @@ def test_who_must_have_an_id_is_refused_without(source, form, given_id, no_id):
     """Each message twice: what was read before does not matter."""
     envelope = registry.get(source)
     rules = TableRules({"shop.t": TableRule(("id",), {"id": LogicalType("int64")})})
-    for told, good, bad in (("in_messages", given_id, no_id), ("none", no_id, given_id)):
-        decoder = envelope.decoder(envelope.decode_settings(sequence_ids=told), rules)
+    for ids, good, bad in (("in_messages", given_id, no_id), ("none", no_id, given_id)):
+        decoder = envelope.decoder(envelope.decode_settings(sequence_ids=ids), rules)
         for _ in range(2):
             (change,) = decoder.decode(Message("t", 0, 0, None, None, form % good))
             assert (change.outcome, change.full_row) == ("ok", False)
@@ -339,8 +345,8 @@ def test_a_full_row_of_oms_is_written_as_one(source, form, no_id, target):
         Message("t", 0, 0, None, None, form % no_id)
     )
     assert (change.operation, change.full_row, change.sequence) == ("read", True, None)
-    told = write.encode_settings().for_source(read, read.decode_settings())
-    (encoded,) = write.encoder(told).encode(change, [])
+    settings = write.encode_settings().for_source(read, read.decode_settings())
+    (encoded,) = write.encoder(settings).encode(change, [])
     mark = {"datahub-blob": b'"sequenceId":"-1"', "oms-default": b'"recordType":"ROW"'}
     assert mark.get(target, b"{") in encoded.value
     assert b"10000000" not in encoded.value

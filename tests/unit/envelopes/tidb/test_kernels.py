@@ -75,14 +75,18 @@ def messages(seed: int) -> list[bytes]:
         names = list(COLUMNS)
         draw.shuffle(names)
         row = {"id": str(number), "v": "x", "e": "2", "v2": "5", "名": "b"}
-        told = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
-        told |= {"type": "INSERT", "es": 1_700_000_000_000, "ts": 1_700_000_000_001, "sql": ""}
-        told |= {"sqlType": {"id": -5, "v": 12, "e": 4, "v2": 4, "名": 2005}}
-        told |= {"mysqlType": {name: COLUMNS[name] for name in names}, "old": None, "data": [row]}
+        document = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
+        document |= {"type": "INSERT", "es": 1_700_000_000_000, "ts": 1_700_000_000_001, "sql": ""}
+        document |= {"sqlType": {"id": -5, "v": 12, "e": 4, "v2": 4, "名": 2005}}
+        document |= {
+            "mysqlType": {name: COLUMNS[name] for name in names},
+            "old": None,
+            "data": [row],
+        }
         if number % 3 == 0:
             before = {**row, "id": str(number + number % 2)}
-            told |= {"type": "UPDATE", "old": [before], "data": [{**row, "v": "y"}]}
-        found.append(in_json(**told, _tidb={"commitTs": 440_000_000_000_000_000 + number}))
+            document |= {"type": "UPDATE", "old": [before], "data": [{**row, "v": "y"}]}
+        found.append(in_json(**document, _tidb={"commitTs": 440_000_000_000_000_000 + number}))
     return found
 
 

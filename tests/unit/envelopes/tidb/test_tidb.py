@@ -24,11 +24,11 @@ TYPES = {"id": "bigint", "v": "varchar(9)", "n": "int"}
 
 
 def message(kind: str = "INSERT", commit: Any = 7, offset: int = 0, **fields: Any) -> Message:
-    told = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
-    told |= {"type": kind, "es": 1_700_000_000_000, "ts": 1_700_000_000_001, "sql": ""}
-    told |= {"sqlType": {"id": -5, "v": 12, "n": 4}, "mysqlType": TYPES, "old": None}
-    told |= {"data": [{"id": "1", "v": "a", "n": "5"}], "_tidb": {"commitTs": commit}}
-    value = json.dumps({**told, **fields}, separators=(",", ":")).encode()
+    document = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
+    document |= {"type": kind, "es": 1_700_000_000_000, "ts": 1_700_000_000_001, "sql": ""}
+    document |= {"sqlType": {"id": -5, "v": 12, "n": 4}, "mysqlType": TYPES, "old": None}
+    document |= {"data": [{"id": "1", "v": "a", "n": "5"}], "_tidb": {"commitTs": commit}}
+    value = json.dumps({**document, **fields}, separators=(",", ":")).encode()
     return Message("t", 0, offset, None, None, value)
 
 
@@ -42,12 +42,12 @@ def test_types_in_any_order_are_of_one_table_and_read_by_it(monkeypatch):
     exact = read.exact
     monkeypatch.setattr(read, "_slow", lambda *_: pytest.fail("read as if nothing were known"))
     for names in itertools.permutations(TYPES):
-        told = message(mysqlType={name: TYPES[name] for name in names})
-        (change,) = read.decode(told)
+        one = message(mysqlType={name: TYPES[name] for name in names})
+        (change,) = read.decode(one)
         assert change.schema is first.schema
         assert change.schema.names == ("id", "v", "n")
     monkeypatch.undo()
-    assert exact(told) == [change]
+    assert exact(one) == [change]
 
 
 def test_another_type_is_of_another_table():
@@ -132,11 +132,11 @@ def test_names_without_sizes_are_not_written_for_what_other_sources_mean():
     change = Change("insert", schema, Message("t", 0, 0, 5, None, None), after=row, sequence=(7,))
     losses: list[str] = []
     (out,) = TidbEncoder(TidbWriteSettings()).encode(change, losses)
-    told = json.loads(out.value or b"")
-    assert told["mysqlType"] == {
+    document = json.loads(out.value or b"")
+    assert document["mysqlType"] == {
         "enum": "varchar", "set": "varchar", "bit": "bit(1)", "binary": "varbinary", "int": "int"
     }  # fmt: skip
-    assert told["data"] == [{"enum": "a", "set": "a,b", "bit": "1", "binary": "a", "int": "1"}]
+    assert document["data"] == [{"enum": "a", "set": "a,b", "bit": "1", "binary": "a", "int": "1"}]
     assert "types" in losses
     (again,) = decoder().decode(structs.replace(change.message, value=out.value))
     assert structs.astuple(again.after) == structs.astuple(row)
@@ -144,23 +144,23 @@ def test_names_without_sizes_are_not_written_for_what_other_sources_mean():
 
 def test_what_a_new_key_lacks_comes_from_the_row_before_and_is_counted_once():
     # TiCDC's own are two messages; Canal's are one.
-    told = message("UPDATE", old=[{"id": "2"}], data=[{"id": "1", "v": "a"}])
-    (change,) = CanalDecoder(CanalReadSettings(), TableRules()).decode(told)
+    sent = message("UPDATE", old=[{"id": "2"}], data=[{"id": "1", "v": "a"}])
+    (change,) = CanalDecoder(CanalReadSettings(), TableRules()).decode(sent)
     assert change.before is not None
     change = structs.replace(change, sequence=(7,))
     losses: list[str] = []
     gone, come = TidbEncoder(TidbWriteSettings()).encode(change, losses)
-    told = [json.loads(one.value or b"") for one in (gone, come)]
-    assert [one["type"] for one in told] == ["DELETE", "INSERT"]
-    assert [one["data"][0]["id"] for one in told] == ["2", "1"]
+    sent = [json.loads(one.value or b"") for one in (gone, come)]
+    assert [one["type"] for one in sent] == ["DELETE", "INSERT"]
+    assert [one["data"][0]["id"] for one in sent] == ["2", "1"]
     assert (gone.key, come.key) == (b'["2"]', b'["1"]')
     assert losses.count("key_change") == 1
 
 
 def test_watermarks_are_never_written():
     nothing = {"database": "", "table": "", "data": None, "sqlType": None, "mysqlType": None}
-    told = message("TIDB_WATERMARK", pkNames=None, _tidb={"watermarkTs": 9}, **nothing)
-    (change,) = decoder().decode(told)
+    watermark = message("TIDB_WATERMARK", pkNames=None, _tidb={"watermarkTs": 9}, **nothing)
+    (change,) = decoder().decode(watermark)
     assert change.operation == "heartbeat"
     losses: list[str] = []
     assert TidbEncoder(TidbWriteSettings()).encode(change, losses) == []

@@ -131,7 +131,7 @@ def _version_1(data: bytes, at: int, little: int, old: bool) -> tuple[Event, int
         raise Damaged(_refusal(at, what), end)
     opcode = UPSERT if attributes & 1 else DELETE if attributes & 2 else 0
     # Old writers set each bit in both bytes: their bit 8 is not the replicated flag. An UPSERT with
-    # a long key is the only event of theirs that cannot be told from one of today.
+    # a long key is the only event of theirs that cannot be distinguished from one of today.
     twice = attributes >> 8 == attributes & 0xFF and (old or attributes != REPLICATED_UPSERT)
     event = Event(
         1,

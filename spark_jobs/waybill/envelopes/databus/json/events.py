@@ -126,7 +126,7 @@ def any_event(line: bytes, at: int) -> Event:
         names += value is not _DEFAULTS[name]
         texts += isinstance(value, str)
     if quotes_of(line) != 2 * (names + texts):
-        # Names that are not known, told defaults, or a name that stands twice.
+        # Names that are not known, stated defaults, or a name that stands twice.
         check_json(line)
     for name, kind in _RANGES.items():
         low, high = INTEGER_RANGE[kind]

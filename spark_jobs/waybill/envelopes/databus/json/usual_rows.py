@@ -45,29 +45,29 @@ def usual_row(line: bytes, at: int) -> Event | None:
         at: the place of its first byte in the message.
     """
     try:
-        told = _row(line)
-        if told is None:
+        row = _row(line)
+        if row is None:
             return None
-        digest = _digests.get(told.schemaId)
+        digest = _digests.get(row.schemaId)
         if digest is None:
-            digest = a2b_base64(told.schemaId, strict_mode=True)
+            digest = a2b_base64(row.schemaId, strict_mode=True)
             if len(digest) != 16:
                 return None
-            _digests[told.schemaId] = digest
-        value = a2b_base64(told.value, strict_mode=True)
+            _digests[row.schemaId] = digest
+        value = a2b_base64(row.value, strict_mode=True)
     except JSON_ERRORS:
         return None
     return Event(
         1,
-        UPSERT if told.opcode == "UPSERT" else DELETE,
-        told.key,
-        told.sequence,
-        told.timestampInNanos,
-        told.srcId,
-        told.physicalPartitionId,
-        told.logicalPartitionId,
+        UPSERT if row.opcode == "UPSERT" else DELETE,
+        row.key,
+        row.sequence,
+        row.timestampInNanos,
+        row.srcId,
+        row.physicalPartitionId,
+        row.logicalPartitionId,
         digest,
         value=value,
-        replicated=told.isReplicated,
+        replicated=row.isReplicated,
         place=at,
     )

@@ -192,9 +192,9 @@ def events(data, begins, ends, versions, shapes, names, rows, seeds):  # noqa: C
             kind = number(data, row + 4, 2, little) if end - row >= _PART else np.int64(3)
             digest = row + _PART
             long = kind & 3 == 0
-            told = row
+            length_at = row
             row = digest + (16 if long else 4)
-            if kind & 3 > 1 or row > end or number(data, told, 4, little) != end - row:
+            if kind & 3 > 1 or row > end or number(data, length_at, 4, little) != end - row:
                 continue
             form = np.uint64(kind)
             attributes = number(data, p + 21, 2, little)

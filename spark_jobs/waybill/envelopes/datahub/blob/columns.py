@@ -51,7 +51,7 @@ def fast_column(
     Args:
         kind: its StreamX type.
         logical: its logical type.
-        natural: the StreamX type holds the logical one without being told.
+        natural: the StreamX type holds the logical one without a declaration.
         take: the exact reader of its values.
     """
     if kind == "LONG" and logical.is_integer:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ReadSettings(SequencedReadSettings):
-    """What reading DataHub BLOB messages needs to be told."""
+    """Settings for reading DataHub BLOB messages."""
 
     timezone: str = "UTC"
     """The zone whose wall clocks the source held, as a name (`Asia/Shanghai`) or an offset

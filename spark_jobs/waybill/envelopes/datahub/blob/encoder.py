@@ -23,7 +23,7 @@ from waybill.envelopes.sequence.written import (
     goes_without,
 )
 from waybill.envelopes.statements import operation_of
-from waybill.envelopes.truncates import told_statement
+from waybill.envelopes.truncates import truncate_statement
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
 from waybill.records import ROW_OPERATIONS, Change
@@ -45,7 +45,7 @@ _into = msgspec.json.Encoder().encode_into
 
 
 class WriteSettings(SequenceSettings):
-    """What writing DataHub BLOB messages needs to be told."""
+    """Settings for writing DataHub BLOB messages."""
 
     updates: Literal["two", "one"] = "two"
     """`two` writes an update as UPDATE_BEFOR and UPDATE_AFTER, as the documents say; `one` writes
@@ -190,7 +190,9 @@ class BlobEncoder:
         text, schema = change.ddl_text, change.schema
         if operation == "truncate" and text:
             # Readers refuse one that names another table, and take that of a partition for a DDL.
-            text = told_statement(text, None, (schema.database, schema.schema), schema.table or "")
+            text = truncate_statement(
+                text, None, (schema.database, schema.schema), schema.table or ""
+            )
         ddl = {"text": text, "ddlMeta": carried and carried.ddlMeta}
         given = {name: text for name, text in ddl.items() if text is not None}
         if given:

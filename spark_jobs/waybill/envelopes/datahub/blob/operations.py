@@ -56,7 +56,7 @@ NOTHING_CARRIED = b'{"streamx":{}}'
 """`extra` of an event whose message tells nothing that a target of the same family carries on."""
 
 # Nothing is given back once it matched: comments end where they end, and a statement behind many of
-# them is told in one pass.
+# them is recognised in one pass.
 _ROW_STATEMENT = re.compile(
     r"(?>\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n|\()*+"
     r"(?:INSERT|UPDATE|DELETE|REPLACE|SELECT|LOAD|MERGE|WITH|CALL|BEGIN|START|COMMIT|ROLLBACK"

@@ -62,7 +62,7 @@ def type_for(column: Column, dialect: str) -> str:
 
 
 def is_natural(kind: str, logical: LogicalType) -> bool:
-    """Whether a StreamX type holds a logical type without being told; digits of a second apart."""
+    """Whether a StreamX type holds a logical type undeclared; digits of a second apart."""
     return kind in LOGICAL and LOGICAL[kind].kind == logical.kind
 
 

@@ -185,7 +185,7 @@ def key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:
 
 
 def row_before(change: Change) -> Any:
-    """The row before a change, or its key where nothing else of it is told; None without either."""
+    """The row before a change, or its key where that is all that is stated; None without either."""
     schema = change.schema
     if change.before is not None and change.before != schema.empty:
         return change.before

@@ -88,16 +88,16 @@ class TupleReader(RememberingReader):
     def __init__(self, decoder: TupleDecoder) -> None:
         super().__init__(decoder)
         self._decoder = decoder
-        self._told = decoder.settings.schemas is not None
+        self._has_schemas = decoder.settings.schemas is not None
         self._takes: Bounded[Column, ColumnReader] = Bounded()
 
     def learner(self) -> TupleReader | None:
         """What reads records to learn from, where earlier ones tell the columns of a table."""
-        return None if self._told else self
+        return None if self._has_schemas else self
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a record, as long as its table is known so."""
-        if self._told:
+        if self._has_schemas:
             return self.meaning(sample, change)
         return super().reading(sample, change)
 
@@ -107,7 +107,7 @@ class TupleReader(RememberingReader):
         slots = _slots(sample, fields)
         if change.operation not in ROW_OPERATIONS or slots is None:
             return None
-        if self._told is (fields is None):
+        if self._has_schemas is (fields is None):
             return None
         named = slots.get(TABLE)
         image = change.before if change.after is None else change.after
@@ -120,7 +120,7 @@ class TupleReader(RememberingReader):
         if cells is None:
             return None
         unnamed = named is None or sample.kinds[named] > ESCAPED or not sample.text(named)
-        by_topic = unnamed or not self._decoder.topics.alike
+        by_topic = unnamed or not self._decoder.topics.uniform
         kind = time_kind_of(fields)
         time = next((slots[name] for name in TIMES if name in slots), None)
         source_time = None
@@ -153,7 +153,7 @@ class TupleReader(RememberingReader):
         take = self._takes.get(column)
         if take is None:
             take = self._takes[column] = _reader_of(column, self._decoder.zone)
-        if self._told or declared:
+        if self._has_schemas or declared:
             return take
         return take._replace(kinds=take.kinds & (_SAME_KIND[kind] | NOTHING))
 
@@ -280,7 +280,7 @@ class TupleWriter(BulkWriter):
         moved = moved_rows(rows)
         if moved is not None:
             flags.append(moved)
-        if not table.lossy and not table.told:
+        if not table.lossy and not table.typed:
             flags.append(_null_rows(rows))
         if rows.sequence is None:
             flags.append(rows_came_without(rows))

@@ -52,7 +52,7 @@ ABSENT = "waybill.absent"
 
 
 class TupleSettings(Settings):
-    """What both directions need to be told."""
+    """Settings of both directions."""
 
     schemas: str | dict[str, Any] | None = Field(
         default=None,
@@ -79,7 +79,7 @@ class TupleSettings(Settings):
 
 
 class TupleReadSettings(TupleSettings, SequencedReadSettings):
-    """What reading TUPLE topics needs to be told."""
+    """Settings for reading TUPLE topics."""
 
     database: str | None = Field(
         default=None,

@@ -58,7 +58,7 @@ _into = msgspec.json.Encoder().encode_into
 
 
 class TupleWriteSettings(TupleSettings, SequenceSettings):
-    """What writing TUPLE topics needs to be told."""
+    """Settings for writing TUPLE topics."""
 
     shape: Literal["object", "record"] = Field(
         default="object",
@@ -203,7 +203,7 @@ class WrittenTable:
             # Nothing in a record tells the types: a reader finds texts.
             natural = [c.type == STRING for c in schema.columns] if not self.in_order else [False]
         self.lossy = not all(natural)
-        self.told = fields is not None
+        self.typed = fields is not None
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
         self.names, self.kinds = names, kinds
@@ -303,7 +303,7 @@ class WrittenTable:
         return row
 
     def time(self, change: Change, losses: list[str]) -> str | None:
-        """The time of the change in the source, None where it is not told."""
+        """The time of the change in the source, None where it is not stated."""
         time = change.source_time
         if time is None:
             return None
@@ -341,7 +341,7 @@ def _place(schema: TableSchema, settings: TupleWriteSettings) -> str | None:
     """What `_source_table_` says.
 
     Raises:
-        Refusal: a name holds a dot, so that it could not be told from two.
+        Refusal: a name holds a dot, so that it could not be distinguished from two.
     """
     if settings.source_table == "name":
         return schema.table
@@ -366,7 +366,7 @@ def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str
     """The losses that do not depend on how the row is written."""
     schema = change.schema
     images = [image for image in (change.before, change.after) if image is not None]
-    if table.lossy or (not table.told and any(table.nulls(image) for image in images)):
+    if table.lossy or (not table.typed and any(table.nulls(image) for image in images)):
         losses.append("types")
     if schema.key:
         losses.append("key_columns")

@@ -74,7 +74,7 @@ class Topics:
             raise _wrong(place, "it names no topic")
 
     @property
-    def alike(self) -> bool:
+    def uniform(self) -> bool:
         """Whether all topics have one schema, or all of them have none."""
         return self._fields.keys() <= {ANY}
 

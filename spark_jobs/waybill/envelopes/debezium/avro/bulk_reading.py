@@ -101,7 +101,7 @@ class DebeziumAvroReader(BulkReader):
         if (before is None) != (change.before is None) or (after is None) != (change.after is None):
             return None
         if before is not None and events.plan.key_only:
-            # What else the row before told must be the same, as it is not looked at.
+            # What else the row before stated must be the same, as it is not looked at.
             key = schema.key_places if schema.key else ()
             before = tuple(cell if i in key else None for i, cell in enumerate(before))
         try:

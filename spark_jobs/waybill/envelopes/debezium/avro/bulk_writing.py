@@ -98,7 +98,7 @@ class DebeziumAvroWriter(DebeziumWriter):
     def _carried(
         self, rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]
     ) -> TemplateFields:
-        """The message of rows whose source told what stands around them: its values, in Avro."""
+        """The message of rows whose source stated what stands around them: its values, in Avro."""
         scanned = self._scan(rows)
         first = np.zeros(1, np.int64)
         known = self._tails.get(int(scanned.forms[0]), ())

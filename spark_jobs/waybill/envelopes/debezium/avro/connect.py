@@ -140,7 +140,7 @@ def avro_schema(connect: dict[str, Any], fallback: str) -> tuple[str, str]:
         Full name and text.
 
     Raises:
-        Refusal: kind `encoding`; a part of the schema is not told, which a source without Avro may
+        Refusal: kind `encoding`; a part of the schema is missing, which a source without Avro may
             have left out.
     """
     _check(connect)

@@ -98,11 +98,11 @@ class AvroEvents:
             elif field.name in ("before", "after"):
                 row = _row(inner, plan, whole=field.name == "after")
                 self.rows[field.name] = inner, row[0]
-                if names[i : i + 2] == ["before", "after"] and _alike(node, i):
+                if names[i : i + 2] == ["before", "after"] and _same_record(node, i):
                     maker.scope["rows"] = pair_reader(field.node, node.fields[i + 1].node, *row)
                     lines.append(f"v{i}, v{i + 1}, p = rows(d, p, e)")
                     continue
-                if names[i - 1 : i + 1] == ["before", "after"] and _alike(node, i - 1):
+                if names[i - 1 : i + 1] == ["before", "after"] and _same_record(node, i - 1):
                     continue
                 maker.know(inner, row_reader(inner, *row))
             lines += maker.value(field.node, f"v{i}")
@@ -146,8 +146,8 @@ class KeyColumns:
             else None
             for field in node.fields
         ]
-        told = "".join(f"v{names.index(name)}, " for name in plan.stated_key)
-        self.read = row_reader(node, self.leaves, f"({told})", {})
+        values = "".join(f"v{names.index(name)}, " for name in plan.stated_key)
+        self.read = row_reader(node, self.leaves, f"({values})", {})
         own = "".join(f"i.f{plan.schema.names.index(name)}, " for name in plan.stated_key)
         self.of_row: Callable[[Any], Any] = function("of_row(i)", [f"return ({own})"], {})
 
@@ -201,7 +201,7 @@ def _transaction_id(node: Node, block: str) -> str:
 # Rows
 
 
-def _alike(node: Node, i: int) -> bool:
+def _same_record(node: Node, i: int) -> bool:
     """Whether a field and the next one are records of one type."""
     one, other = (without_null(field.node) for field in node.fields[i : i + 2])
     return one is other

@@ -59,8 +59,8 @@ def event_writer(node: Node, shape: Shape) -> EventWrite:
         lines += maker.optional(field.node, v, [f"{write}(out, {v})"])
     blocks = node.fields[2:]
     for i, (field, (_, kind)) in enumerate(zip(blocks, shape, strict=True)):
-        lines += [f"x0 = told.f{i}", *maker.block(field.name, field.node, kind, 0)]
-    made: EventWrite = maker.compile("event(out, old, new, told)", lines)
+        lines += [f"x0 = others.f{i}", *maker.block(field.name, field.node, kind, 0)]
+    made: EventWrite = maker.compile("event(out, old, new, others)", lines)
     return made
 
 

@@ -1,4 +1,4 @@
-"""What reading and writing Debezium's Avro topics needs to be told."""
+"""Settings for reading and writing Debezium's Avro topics."""
 
 from __future__ import annotations
 

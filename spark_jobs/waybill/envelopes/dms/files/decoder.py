@@ -44,7 +44,7 @@ _decode_text = msgspec.json.Decoder(str | None).decode
 
 
 class DmsFilesReadSettings(DmsFilesSettings):
-    """What reading DMS's files needs to be told."""
+    """Settings for reading DMS's files."""
 
     table: str = Field(
         default="",

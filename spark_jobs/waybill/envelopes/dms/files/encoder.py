@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DmsFilesWriteSettings(DmsFilesSettings, PackedSettings):
-    """What writing DMS's files needs to be told."""
+    """Settings for writing DMS's files."""
 
     timestamp_column: str = Field(
         default="",
@@ -148,15 +148,15 @@ class DmsFilesEncoder:
 
     def _head(self, change: Change, order: str | None, losses: list[str]) -> dict[str, str]:
         """The columns that DMS adds, besides Op."""
-        told, head = self.settings, {}
+        settings, head = self.settings, {}
         if change.source_time is not None:
-            if told.timestamp_column:
+            if settings.timestamp_column:
                 text = time_text(change.source_time)
-                head[told.timestamp_column] = blank_from_iso(text[:-1])
+                head[settings.timestamp_column] = blank_from_iso(text[:-1])
             else:
                 losses.append("source_time")
         if change.sequence is not None and order is not None:
-            head[told.sequence_column] = order
+            head[settings.sequence_column] = order
         return head
 
 

@@ -1,6 +1,6 @@
 """Where the values of OMS Canal's messages stand, for reading and writing in bulk.
 
-Messages with one row whose columns are all told or declared are read so; `canal` and
+Messages with one row whose columns are all stated or declared are read so; `canal` and
 `canal_encoder` say what they mean.
 """
 
@@ -21,7 +21,7 @@ from waybill.envelopes.oms.bulk_rows import (
     cells,
     may_look_untouched,
     readers_of,
-    untold,
+    unstated_columns,
     without_untouched,
     writers_of,
 )
@@ -56,8 +56,8 @@ class _Old(msgspec.Struct, gc=False):
 _old = msgspec.json.Decoder(_Old).decode
 
 
-def all_told(tables: TypedTables, schema: TableSchema) -> bool:
-    """Whether the type of every column is declared or told by its name."""
+def all_types_known(tables: TypedTables, schema: TableSchema) -> bool:
+    """Whether the type of every column is declared or stated by its name."""
     declared = tables.rules.find(schema.database, schema.schema, schema.table or "").columns
     return all(
         column.name in declared or logical_type(column.source_type, tables.earlier) is not None
@@ -73,8 +73,8 @@ class OmsCanalReader(CanalReader):
         self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
-        """The meaning of the values of a message with one row of a table whose types are told."""
-        if not all_told(self._typed, change.schema):
+        """The meaning of the values of a message with one row of a table whose types are stated."""
+        if not all_types_known(self._typed, change.schema):
             return None
         return super().reading(sample, change)
 
@@ -157,7 +157,7 @@ class OmsCanalWriter(BulkWriter):
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("ts",): _ts}
         if rows.tables is not None:
             values |= _TABLE_NAMES
-        null = untold(rows)
+        null = unstated_columns(rows)
         for i, name in enumerate(schema.names):
             if name in null:
                 continue

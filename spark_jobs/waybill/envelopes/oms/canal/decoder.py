@@ -34,7 +34,7 @@ from waybill.envelopes.canal.decoder import (
     no_event,
     refuse_old,
 )
-from waybill.envelopes.canal.tables import refuse_untold
+from waybill.envelopes.canal.tables import refuse_unstated
 from waybill.envelopes.memory.known_tables import FastByTable
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
@@ -133,7 +133,7 @@ class OmsCanalDecoder(FastByTable["_TableDecoder"]):
             image = found.reader.image(now)
             before = None if old == _NULL else found.reader.image(was)
             if before is not None:
-                refuse_untold(found.untold(before, image), found.schema.names)
+                refuse_unstated(found.unstated(before, image), found.schema.names)
         except Refusal as refusal:
             return refused(message, Refusal(refusal.kind, refusal.sentence, index))
         return table.change(message, flat, index, image, before)
@@ -171,7 +171,7 @@ class _TableDecoder:
         self.database, self.table = flat.database, flat.table or ""
         self.found = found
         self.forms: set[tuple[bytes, ...]] = set()
-        self.told: tuple[Raw, ...] = ()
+        self.described: tuple[Raw, ...] = ()
         self.overlay = overlay(len(found.schema.columns), {})
 
     @cached_property
@@ -210,10 +210,10 @@ class _TableDecoder:
         if flat is None or flat.database != self.database or flat.isDdl is True or flat.sql:
             return None
         described = flat.mysqlType, flat.pkNames, flat.sqlType
-        if described != self.told:
+        if described != self.described:
             if _form(flat) not in self.forms:
                 return None
-            self.told = flat.mysqlType.copy(), flat.pkNames.copy(), flat.sqlType.copy()
+            self.described = flat.mysqlType.copy(), flat.pkNames.copy(), flat.sqlType.copy()
         rows, old = flat.data, flat.old
         if old is UNSET or old is None:
             old = None
@@ -238,7 +238,7 @@ class _TableDecoder:
         """
         after, found = image, self.found
         if before is not None:
-            if found.untold(before, after):
+            if found.unstated(before, after):
                 raise ValueError("old has a column that data does not have")
             known = before != found.reader.empty or not found.reader.gaps(after)
             self.overlay(before, after)

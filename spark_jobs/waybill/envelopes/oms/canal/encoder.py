@@ -23,7 +23,7 @@ from waybill.envelopes.oms.settings import OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.statements import operation_of
-from waybill.envelopes.truncates import told_statement, truncate_of
+from waybill.envelopes.truncates import truncate_of, truncate_statement
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
@@ -44,7 +44,7 @@ _json = msgspec.json.Encoder().encode
 
 
 class OmsCanalWriteSettings(OmsWriteSettings, CanalEventSettings):
-    """What writing messages of the Canal format needs to be told."""
+    """Settings for writing messages of the Canal format."""
 
 
 class OmsCanalEncoder:
@@ -94,7 +94,7 @@ class OmsCanalEncoder:
             kind = "TRUNCATE"
             place = schema.database, None
             sql = sql or truncate_of(schema.database, schema.table)
-            sql = told_statement(sql, None, place, schema.table or "")
+            sql = truncate_statement(sql, None, place, schema.table or "")
         elif operation == "ddl":
             kind = kind or operation_of(sql)
         elif kind is None:
@@ -164,7 +164,7 @@ class _TableEncoder:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         before = change.before
         lost: set[str] = set()
-        if kind == b"UPDATE" and not self.lobs.untold_before(before, image):
+        if kind == b"UPDATE" and not self.lobs.unstated_before(before, image):
             before, image = self.lobs.as_null(before, image, lost)
         if rows.gaps(image):
             lost.add("unchanged_columns")
@@ -200,7 +200,7 @@ class _TableEncoder:
         if not whole:
             lost.add("before_image")
         before = rows.moved(change, before)
-        if self.lobs.untold_before(before, image):
+        if self.lobs.unstated_before(before, image):
             # Beside columns of `old` that is a column that the update did not touch as well.
             if change.old_key_image() is not None:
                 sentence = (

@@ -1,6 +1,6 @@
 """Where the values of OMS DataWorks' messages stand, for reading and writing in bulk.
 
-Messages with a row whose columns are all told or declared are read so; `dataworks` and
+Messages with a row whose columns are all stated or declared are read so; `dataworks` and
 `dataworks_encoder` say what they mean.
 """
 
@@ -25,11 +25,11 @@ from waybill.envelopes.oms.bulk_rows import (
     nothing_carried,
     readers_of,
     rows_that_came_without,
-    untold,
+    unstated_columns,
     without_untouched,
     writers_of,
 )
-from waybill.envelopes.oms.canal.bulk import all_told
+from waybill.envelopes.oms.canal.bulk import all_types_known
 from waybill.envelopes.oms.lobs import maybe_untouched, untouchable
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
@@ -64,9 +64,9 @@ class OmsDataworksReader(BulkReader):
         self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
-        """The meaning of the values of a message with a row of a table whose types are told."""
+        """The meaning of the values of a message with a row of a table whose types are stated."""
         schema, slots = change.schema, sample.slots
-        if change.operation not in ROW_OPERATIONS or not all_told(self._typed, schema):
+        if change.operation not in ROW_OPERATIONS or not all_types_known(self._typed, schema):
             return None
         images = self._images(sample, change)
         if images is None:
@@ -154,7 +154,7 @@ class OmsDataworksWriter(BulkWriter):
                 self._encoder.style,
             )
         values, same = self._beside(rows)
-        null = untold(rows)
+        null = unstated_columns(rows)
         for i, name in enumerate(schema.names):
             if name in null:
                 continue

@@ -24,7 +24,7 @@ from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.sequence.written import DATAWORKS_DIGITS, WrittenSequence, goes_without
 from waybill.envelopes.statements import operation_of
-from waybill.envelopes.truncates import told_statement
+from waybill.envelopes.truncates import truncate_statement
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
 from waybill.sequence_layout import OWN
@@ -52,7 +52,7 @@ _into = msgspec.json.Encoder().encode_into
 
 
 class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
-    """What writing DataWorks messages needs to be told."""
+    """Settings for writing DataWorks messages."""
 
     whole_rows: ClassVar[bool] = False
 
@@ -176,7 +176,7 @@ class OmsDataworksEncoder:
         scn = self._scn(change, carried, op, losses)
         payload = _Payload(before, after, op, times, ddl, scn)
         # What a statement's message tells of columns is no part of the change.
-        stated = table.told if carried.schema is UNSET else carried.schema
+        stated = table.stated_schema if carried.schema is UNSET else carried.schema
         _into(_Message("2.0", stated, payload, carried.extend), self.buffer)
         return [Encoded(key, bytes(self.buffer))]
 
@@ -227,13 +227,13 @@ class _TableEncoder:
             "column": [{"name": n, "type": t} for n, t in names.items() if t is not None],
             "pk": list(schema.key) if schema.key else None,
         }
-        self.told: Any = Raw(_json(stated)) if schema.table or schema.database else UNSET
+        self.stated_schema: Any = Raw(_json(stated)) if schema.table or schema.database else UNSET
 
     def truncate(self, text: str) -> str:
         """The statement of a TRUNCATE, which names this table as the message does."""
         bare = split_tenant(self.schema.database, (self.db_type or "").upper())[1]
         place = bare, self.schema.schema
-        return told_statement(text, self.db_type, place, self.schema.table or "")
+        return truncate_statement(text, self.db_type, place, self.schema.table or "")
 
     def row(self, change: Change, op: str, losses: list[str]) -> tuple[bytes, Any, Any]:
         """The message key and the images of a row."""

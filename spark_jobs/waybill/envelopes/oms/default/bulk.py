@@ -38,7 +38,7 @@ from waybill.envelopes.oms.bulk_rows import (
     decided_by,
     may_look_untouched,
     nothing_carried,
-    untold,
+    unstated_columns,
     without_untouched,
     writer_of,
 )
@@ -103,9 +103,9 @@ class OmsReader(BulkReader):
         return lambda: self._decoder.columns_of(*place) == wanted
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
-        """The meaning of the values of a message with a row of a table whose types are told."""
+        """The meaning of the values of a message with a row of a table whose types are stated."""
         schema, slots = change.schema, sample.slots
-        if change.operation not in _operations or not self._told(schema):
+        if change.operation not in _operations or not self._types_known(schema):
             return None
         full = "postStruct" if change.after is not None else "prevStruct"
         named = tuple(
@@ -153,8 +153,8 @@ class OmsReader(BulkReader):
             ready=self._ready(sample, schema),
         )
 
-    def _told(self, schema: TableSchema) -> bool:
-        """Whether every type is declared or told by the message itself."""
+    def _types_known(self, schema: TableSchema) -> bool:
+        """Whether every type is declared or stated by the message itself."""
         declared = self._decoder.rules.find(schema.database, None, schema.table).columns
         earlier = self._decoder.earlier
         return all(
@@ -315,7 +315,7 @@ class OmsBulkWriter(BulkWriter):
         if table is None or image is None or None in table.shown:
             return None
         fields = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
-        null = untold(rows)
+        null = unstated_columns(rows)
         values = _images_written(rows, table.puts, null)
         keys: dict[Path, Get] = {
             (i,): completed(place, WRITE_TEXT) for i, place in enumerate(table.key)
@@ -353,7 +353,7 @@ _TABLE_NAMES: dict[Path, Get] = {
 def _images_written(
     rows: Rows, puts: tuple[ColumnWriter, ...], null: frozenset[str]
 ) -> dict[Path, Get]:
-    """The values of the images, without columns of which nothing is told."""
+    """The values of the images, without columns of which nothing is stated."""
     values: dict[Path, Get] = {}
     now = "prevStruct" if rows.operation == "delete" else "postStruct"
     for i, name in enumerate(rows.schema.names):
@@ -409,5 +409,5 @@ def joined(shown: list[Get]) -> Get:
 
 
 def _constant(path: Path) -> bool:
-    """Whether what stands there is told by the table, or is null for all rows."""
+    """Whether what stands there is stated by the table, or is null for all rows."""
     return path[0] in ("allMetaData", "recordType") or path[1:2] in ((), (LIGHT_TYPE,))

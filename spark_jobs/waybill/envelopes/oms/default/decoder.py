@@ -98,7 +98,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.in_messages = settings.sequence_ids == "in_messages"
         self.tenant = settings.tenant
         self._shapes: Bounded[Shape, OmsTable] = Bounded()
-        # What was compiled for a shape; it is the same in every decoder that was told the same.
+        # What was compiled for a shape; it is the same in every decoder with the same settings.
         self._made: Bounded[Shape, OmsTable] = Bounded()
         self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
         self._hints: dict[tuple[bytes, bytes], OmsTable] = {}
@@ -121,7 +121,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         return True
 
     def fresh(self) -> OmsDefaultDecoder:
-        """A decoder that was told the same and has read nothing."""
+        """A decoder with the same settings that has read nothing."""
         made = type(self)(self.settings, self.rules)
         made._made = self._made
         return made
@@ -171,7 +171,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         """What the images say about the types of their columns; it is taken out of them."""
         return None
 
-    def _told(self, light: Raw | None) -> dict[str, str | None]:
+    def _type_names(self, light: Raw | None) -> dict[str, str | None]:
         """The type names in it, by column."""
         return {}
 
@@ -249,7 +249,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.rules.admit(len(names), database, None, name)
         if known.keys() == set(names):
             names = tuple(known)
-        stated = self._told(light)
+        stated = self._type_names(light)
         said = {n: rule.columns.get(n) or logical_type(stated.get(n), self.earlier) for n in names}
         types = tuple(
             said[column] or _inferred(column, after, before, known.get(column)) for column in names
@@ -368,7 +368,7 @@ def _ddl(
     image: Row,
     extra: bytes,
 ) -> Change:
-    """A DDL record; TRUNCATE is told from its text, there is no type of its own."""
+    """A DDL record; TRUNCATE is recognised by its text, there is no type of its own."""
     if image is None or image.keys() != {"ddl"}:
         raise Refusal("shape", "DDL whose postStruct is not the statement under the name ddl")
     try:

@@ -47,7 +47,7 @@ _RECORD_TYPES = {
     "update": "UPDATE",
     "delete": "DELETE",
 }
-_TOLD = frozenset({NUMBER, STRING})
+_JSON_TYPES = frozenset({NUMBER, STRING})
 """Types that JSON itself tells, as long as the value is not null."""
 _MAX_NAMES = 1_000
 _OURS = b'{"oms":'
@@ -171,7 +171,7 @@ class OmsWriter:
         schema: the table.
         settings: notation, and how LOB columns are written that were not touched.
         names: the types that every row tells of its columns, None where it tells none.
-        loses_types: whether a reader who is told nothing takes a column for another type; by
+        loses_types: whether a reader without declarations takes a column for another type; by
             default what JSON says is all that he knows.
     """
 
@@ -200,7 +200,7 @@ class OmsWriter:
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
         self.times: dict[int, str] = {}
         if loses_types is None:
-            loses_types = any(column.type not in _TOLD for column in schema.columns)
+            loses_types = any(column.type not in _JSON_TYPES for column in schema.columns)
         self.loses_types = loses_types
         # Without names of types a null is of an unknown one.
         self.nulls_lose = names is None
@@ -246,7 +246,7 @@ class OmsWriter:
         """The message of a DDL statement, a TRUNCATE (which is one here) or a heartbeat.
 
         Raises:
-            Refusal: kind `encoding`, when a statement that is told as DDL truncates another table.
+            Refusal: kind `encoding`, when a statement stated as DDL truncates another table.
         """
         if change.operation == "heartbeat":
             return Encoded(None, self._message(change, None, None, None, "HEARTBEAT", losses))

@@ -36,11 +36,11 @@ class OmsExtendedDecoder(OmsDefaultDecoder):
             Refusal: the two images say different things.
         """
         lights = [row.pop(LIGHT_TYPE) for row in (after, before) if row and LIGHT_TYPE in row]
-        if len(lights) > 1 and self._told(lights[0]) != self._told(lights[1]):
+        if len(lights) > 1 and self._type_names(lights[0]) != self._type_names(lights[1]):
             raise Refusal("schema", "the two images tell different types of their columns")
         return lights[0] if lights else None
 
-    def _told(self, light: Raw | None) -> dict[str, str | None]:
+    def _type_names(self, light: Raw | None) -> dict[str, str | None]:
         """The type names in it, by column.
 
         Raises:

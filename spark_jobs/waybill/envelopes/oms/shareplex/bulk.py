@@ -52,7 +52,7 @@ from waybill.envelopes.oms.bulk_rows import (
     nothing_carried,
     readers_of,
     rows_that_came_without,
-    untold,
+    unstated_columns,
     without_untouched,
     writers_of,
 )
@@ -349,14 +349,14 @@ class OmsShareplexWriter(BulkWriter):
         keys: dict[Path, Get] = {
             (number,): column(after, place, WRITE_TEXT) for number, place in enumerate(table.key)
         }
-        same |= {(image, name) for image in ("data", "key") for name in untold(rows)}
+        same |= {(image, name) for image in ("data", "key") for name in unstated_columns(rows)}
         return [TemplateFields(values, same.__contains__, keys)]
 
 
 def _images(rows: Rows, table: _TableWriter) -> dict[Path, Get]:
     """The values of both images."""
     values: dict[Path, Get] = {}
-    null = untold(rows)
+    null = unstated_columns(rows)
     for i, (name, put) in enumerate(zip(rows.schema.names, table.puts, strict=True)):
         if name in null:
             continue

@@ -84,7 +84,7 @@ _carried_of = function(
 
 
 class OmsShareplexReadSettings(ZonedSequencedReadSettings):
-    """What reading SharePlex messages needs to be told."""
+    """Settings for reading SharePlex messages."""
 
     tenants: bool = Field(
         default=False,
@@ -227,7 +227,7 @@ class _TableDecoder:
 
         Raises:
             Refusal: an update tells neither the row before nor what it changed, or the key that
-                is told beside the row is another one.
+                is stated beside the row is another one.
         """
         after = image
         if operation == "update" and before is None and self.only_key(image):

@@ -44,7 +44,7 @@ _json = msgspec.json.Encoder().encode
 
 
 class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
-    """What writing SharePlex messages needs to be told."""
+    """Settings for writing SharePlex messages."""
 
     whole_rows: ClassVar[bool] = False
 
@@ -195,10 +195,10 @@ class ShareplexTable:
         self.into(_Message(data, meta, key), self.buffer)
         return Encoded(message_key, bytes(self.buffer))
 
-    def named(self, told: Any) -> str:
-        """The table's name in messages: the one that was told if that says a tenant too."""
-        whole = told.__class__ is str and told.endswith(f".{self.name}")
-        return told if whole else self.name
+    def named(self, stated: Any) -> str:
+        """The table's name in messages: the stated one if that names a tenant too."""
+        whole = stated.__class__ is str and stated.endswith(f".{self.name}")
+        return stated if whole else self.name
 
     def _meta(self, change: Change, op: str, key: Any, losses: list[str]) -> _Meta:
         carried = _NOTHING
@@ -260,7 +260,7 @@ def _scn(change: Change, carried: Carried, ids: WrittenSequence, losses: list[st
 def only_key(schema: TableSchema) -> Callable[[Any], bool]:
     """A function that tells whether an image has no column beside those of the key.
 
-    Without a known key it cannot be told.
+    Without a known key it cannot be determined.
     """
     key = schema.key_places if schema.key else ()
     others = [f"image.f{i} is UNSET" for i in range(len(schema.columns)) if i not in key]
