@@ -130,7 +130,7 @@ def test_batches_of_earlier_versions_know_no_text(place):
     )
     assert file_view(spec, old) is None
     put(spec, old)
-    assert "did not keep which text" in rendered(place, FIRST)
+    assert "did not record the text" in rendered(place, FIRST)
 
 
 def put(spec, account) -> None:
