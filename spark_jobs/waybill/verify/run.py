@@ -262,7 +262,7 @@ class _Table:
 
     def _counts(self, first: LakeState) -> TableResult:
         view = self._database.begin()
-        assert self._table.source is not None, "only tables that are there are counted"
+        assert self._table.source is not None, "only existing tables are counted"
         return count_table(
             self._lake,
             self._spec,
@@ -307,7 +307,7 @@ class _Table:
 
     def _pieces(self, only: frozenset[str] | None) -> list[Piece]:
         source = self._table.source
-        assert source is not None, "only tables that are there are read"
+        assert source is not None, "only existing tables are read"
         if only is None:
             about = self._verify.connections * PIECES_PER_CONNECTION
             names = [column.name for column in self._table.key] if self._table.keyed else []
@@ -327,9 +327,7 @@ class _Table:
             names = ", ".join(self._table.hidden)
             told.append(f"not compared, because map drops or masks them: {names}")
         if beyond:
-            told.append(
-                f"{LOOKED_INTO + beyond} keys differ, of which {beyond} were not looked into"
-            )
+            told.append(f"{LOOKED_INTO + beyond} keys differ, {beyond} of which were not examined")
         if pending:
             newest = max(mark.clock for mark in pending.values())
             reached = "an unknown time" if first.reached is None else time_text(first.reached)

@@ -19,7 +19,7 @@ ENVELOPE = Envelope(
     brings=frozenset({"heartbeat"}),
     partly={
         "types": "tidb-canal names MySQL types; types of other databases become the nearest one, "
-        "an ENUM or SET whose words are not told a VARCHAR, "
+        "an ENUM or SET whose words are unknown a VARCHAR, "
         "and times of more than six digits keep these in a name that MySQL does not have",
         "before_image": "`old` of an update is the row before; a column that is not known of it is "
         "taken for unchanged, and where none is known the entry is empty",
