@@ -187,7 +187,7 @@ def build_watch(spec: Migration, file: Path) -> DAG | None:
         file,
         WATCH,
         spec.watched,
-        description="Asks the source how much waits there; tells people when something is late.",
+        description="Asks the source how much waits there; alerts people when something is late.",
         doc_md="Pause it together with the migration.",
         retry_delay=timedelta(seconds=20),
     ) as dag:

@@ -110,7 +110,7 @@ def test_the_page_shows_both_and_runs_nothing(place):
     assert "What changed since batch" in text
     assert "owner: ben" in re.search(r"<details>.*?</details>", text, re.DOTALL)[0]
     assert "The same as of batch" in rendered(place, SECOND)
-    assert "no batch before whose text is known" in rendered(place, FIRST)
+    assert "No earlier batch has a known text" in rendered(place, FIRST)
 
 
 def test_a_text_that_is_gone_is_said_to_be(place):
@@ -119,7 +119,7 @@ def test_a_text_that_is_gone_is_said_to_be(place):
         file.unlink()
     text = rendered(place, THIRD)
     assert "does not have its text any more" in text
-    assert "another one than of batch" in text
+    assert "differs from the file of batch" in text
 
 
 def test_batches_of_earlier_versions_know_no_text(place):
@@ -130,7 +130,7 @@ def test_batches_of_earlier_versions_know_no_text(place):
     )
     assert file_view(spec, old) is None
     put(spec, old)
-    assert "did not keep which text" in rendered(place, FIRST)
+    assert "did not record the text" in rendered(place, FIRST)
 
 
 def put(spec, account) -> None:

@@ -30,7 +30,7 @@ def test_two_formats_show_what_is_lost_and_why(client):
 @pytest.mark.parametrize("asked", ["", "?source=nothing&target=canal", f"?source={HOSTILE}"])
 def test_formats_that_are_none_are_not_chosen(client, asked):
     page = read(client, f"/formats{asked}")
-    assert "What is lost between two formats" in page.text
+    assert "What a conversion loses" in page.text
     options = [attrs for tag, attrs in page.tags if tag == "option"]
     assert len(options) == 2 * len(registry.all_envelopes())
 

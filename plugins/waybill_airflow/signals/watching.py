@@ -205,7 +205,7 @@ def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Fi
             text = (
                 f"Batch {line.batch} is under way, and no stage of it has ended for {hours:.1f} "
                 f"hours (stalled_after is {alerts.stalled_after}). Look at the log of its running "
-                "task; if its run has ended, the next one goes on with it.\n"
+                "task; if its run has ended, the next one continues with it.\n"
                 f"Go on by hand: {spec.command('run', 'FILE', '--batch', line.batch)}"
             )
             return Finding("stalled", line.batch, f"{spec.name}: batch {line.batch} stands", text)

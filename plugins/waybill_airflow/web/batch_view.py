@@ -133,7 +133,7 @@ def _sentence(account: BatchAccount) -> str:
         return f"{begin} The gate held it, and it was dropped; no change was lost by that."
     if account.state == TAKEN:
         return f"{begin} Its run ended early, and a later batch took over what it had left."
-    return f"{begin} It is not published yet; the first stage that says so is where it stands."
+    return f"{begin} It is not published yet; it is at the first stage that says so."
 
 
 def _lists(account: BatchAccount) -> dict[tuple[str, str], str]:

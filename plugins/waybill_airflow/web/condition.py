@@ -168,7 +168,7 @@ def _failing(spec: Migration, facts: DagFacts) -> Condition:
         "What earlier batches brought stays as it is."
     )
     again = Step(
-        "When the cause is fixed: go on",
+        "When the cause is fixed: continue",
         "Clear the failed task, or trigger the DAG as it is. Finished work is not repeated.",
         spec.command("run", "FILE"),
         {},
@@ -194,7 +194,7 @@ def _waiting(spec: Migration, index: Index) -> Condition:
         "go on."
     )
     step = _next_run(spec)._replace(
-        what="Say under schema_changes in the migration file what is to be done, then go on"
+        what="Say under schema_changes in the migration file what to do, then continue"
     )
     return Condition(WAITING, sentence, [step, Step("See all of them", "", _status(spec))])
 

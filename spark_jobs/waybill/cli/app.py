@@ -14,10 +14,10 @@ from waybill.errors import ConfigurationError
 HELP = """
 Moves change-data-capture topics between the envelopes of replication tools.
 
-A migration is one YAML file. [bold]init[/] draws it up from a look at its source; [bold]check[/]
-it, [bold]run[/] it, look at what it made with [bold]table[/], [bold]changes[/] and
-[bold]quarantine[/]. [bold]convert[/] turns a file of messages into another envelope without a
-migration; [bold]detect[/] finds the envelope of a file, and [bold]show[/] prints its messages.
+A migration is one YAML file. [bold]init[/] drafts it from a sample of its source; [bold]check[/]
+it, [bold]run[/] it, and look at the result with [bold]table[/], [bold]changes[/] and
+[bold]quarantine[/]. Without a migration, [bold]convert[/] turns a file of messages into another
+envelope, [bold]detect[/] finds the envelope of a file, and [bold]show[/] prints its messages.
 
 [dim]Example:[/]  waybill run migrations/shop.yaml
 
@@ -74,8 +74,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="TABLE",
-            help="Read nothing new: take this table, or those of a pattern, once more from the "
-            "archive. May be given several times.",
+            help="Read nothing new: take this table, or those of a pattern, again from the "
+            "archive. May be repeated.",
         ),
     ] = None,
     drop_held: Annotated[
@@ -110,8 +110,8 @@ def run(
 def check(migration: Specification, json: AsJson = False) -> None:
     """Check everything that can be checked without moving data.
 
-    The file itself, the source and the lake, what each target cannot carry, and a sample of the
-    messages. Exits with 2 if something has to be fixed first.
+    Checks the file itself, the source and the lake, what each target cannot carry, and a sample of
+    the messages. Exits with 2 if you have to fix something first.
 
     [dim]Example:[/]  waybill check migrations/shop.yaml
     """

@@ -38,7 +38,7 @@ def init(
         typer.Option(
             "--to",
             metavar="ENVELOPE[=PLACE]",
-            help="A target; its place is a folder or kafka:TOPIC. May stand several times.",
+            help="A target; its place is a folder or kafka:TOPIC. May be repeated.",
         ),
     ] = None,
     settings: Annotated[
@@ -57,12 +57,13 @@ def init(
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="TABLE=COLUMNS", help="Key of a table, as shop.orders=id."),
+        typer.Option("--key", metavar="TABLE=COLUMNS", help="Key of a table, e.g. shop.orders=id."),
     ] = None,
     declare_types: Annotated[
         bool,
         typer.Option(
-            "--declare-types", help="Declare the types that the sample suggests, not propose them."
+            "--declare-types",
+            help="Declare the types that the sample suggests, not only propose them.",
         ),
     ] = False,
     layout: Annotated[
@@ -75,7 +76,7 @@ def init(
     bootstrap: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Brokers without login, where there is no connection yet."
+            metavar="HOST:PORT", help="Brokers without login, if there is no connection yet."
         ),
     ] = None,
     to_connection: Annotated[
@@ -83,20 +84,19 @@ def init(
         typer.Option(metavar="NAME", help="Connection of published topics; by default the same."),
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=2, max=1_000_000, help="How many messages to look at.")
+        int, typer.Option(min=2, max=1_000_000, help="How many messages to examine.")
     ] = 1000,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     no_input: Annotated[
-        bool, typer.Option("--no-input", help="Ask nothing, on a terminal either.")
+        bool, typer.Option("--no-input", help="Ask nothing, not even on a terminal.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Write a migration's file to begin with, from a look at its source.
+    """Draft a migration's file from a sample of its source.
 
-    Detects the format and lists the tables with keys, types, operations and order. On a terminal
-    it asks what it cannot know; what is left for a person stands in the file after DECIDE:. Then
-    it checks the file as `waybill check` does. Nothing is moved, and no file is replaced without
-    --force.
+    Detects the envelope and lists the tables with keys, types, operations and order. On a terminal
+    it asks what it cannot know; DECIDE: marks in the file what you have to decide. Then it checks
+    the file as `waybill check` does. It moves no data, and replaces a file only with --force.
 
     [dim]Example:[/]  waybill init /data/orders --to debezium-json
     [dim]Example:[/]  waybill init kafka:orders --bootstrap localhost:9092 --to canal

@@ -238,7 +238,7 @@ def against(trial: Trial) -> str:
         return "its columns would be names that another envelope writes"
     if trial.taken > trial.refused:
         if not trial.seen:
-            return "it reads nearly anything; none of its own names is there"
+            return "it reads nearly anything; the messages have none of its own names"
         if trial.unseen:
             return f"names of its own are missing: {_listed(trial.unseen)}"
         return f"it has fewer of the names: {_listed(trial.seen)}"

@@ -25,7 +25,10 @@ def convert(
         ),
     ],
     output_file: Annotated[
-        str, typer.Argument(metavar="OUTPUT", help="The same; appears when it is complete.")
+        str,
+        typer.Argument(
+            metavar="OUTPUT", help="The same kinds; the file appears when it is complete."
+        ),
     ],
     settings: Annotated[
         list[str] | None,
@@ -42,7 +45,7 @@ def convert(
         Path | None,
         typer.Option(
             metavar="MIGRATION",
-            help="Apply select, map and tables of a migration's file, and what its target has.",
+            help="Apply tables, select and map of a migration's file and of its target.",
         ),
     ] = None,
     schemas: Annotated[
@@ -67,13 +70,13 @@ def convert(
 ) -> None:
     """Convert a file of messages from one envelope into another, without Spark.
 
-    Lines hold one message value each and end at a line feed; Parquet has Kafka's columns. Works in
-    bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept;
-    where all are refused, it ends with 4. Headers that say what a value has no room for are lost
-    in lines, and counted so.
+    Each line holds one message value and ends with a line feed; Parquet has Kafka's columns. Works
+    in bounded memory whatever the size. Counts refused messages and, with --quarantine, keeps them;
+    exits with 4 if it refuses all. Lines cannot hold headers: those that carry more than the value
+    are counted as lost.
 
-    With --mapping, changes become what the migration makes of them, for the lake and then for its
-    target of the output's envelope.
+    With --mapping, it maps changes as the migration does: first for the lake, then for the target
+    that has the output's envelope.
 
     [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
     [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to ogg - - | head
@@ -153,20 +156,22 @@ def show(
     schemas: Schemas = None,
     tables: Tables = None,
     table: Annotated[
-        str | None, typer.Option(metavar="DB.TABLE", help="Only this table; may hold *.")
+        str | None, typer.Option(metavar="DB.TABLE", help="Only this table; may contain *.")
     ] = None,
     only: Annotated[str | None, typer.Option(help="Only changes, refused or skipped.")] = None,
     offset: Annotated[
         str | None, typer.Option(help="Only these offsets: 7, 7-9, 7- or -9.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="The most messages to print; 0 for all.")] = 20,
-    full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=0, help="Print at most this many messages; 0 prints all.")
+    ] = 20,
+    full: Annotated[bool, typer.Option("--full", help="Print long values in full.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Print messages readably: table, operation, order, the row before and after side by side.
+    """Print messages in readable form: table, operation, order, rows before and after.
 
-    A changed column is marked with *, a column of the key with k, and with ? what cannot be
-    compared because one side was not sent. What is refused is shown with the reason and its bytes.
+    Marks a changed column with *, a column of the key with k, and with ? a column that cannot be
+    compared because one side was not sent. Shows refused messages with the reason and their bytes.
 
     [dim]Example:[/]  waybill show topic.jsonl.gz --only refused
     [dim]Example:[/]  waybill show topic.jsonl --table shop.orders --offset 100-200

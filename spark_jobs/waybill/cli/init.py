@@ -204,8 +204,8 @@ def _connected(options: Beginning) -> Iterator[str]:
         raise ConfigurationError(message)
     if find_connection(name) is not None:
         message = (
-            f"there is a connection {name} ({variable_of(name)}), and --bootstrap stands for one "
-            "that is not there yet: leave one of them out, or name another --connection"
+            f"there is a connection {name} ({variable_of(name)}), and --bootstrap is for brokers "
+            "without one: leave --bootstrap out, or name another --connection"
         )
         raise ConfigurationError(message)
     text = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": options.bootstrap}})

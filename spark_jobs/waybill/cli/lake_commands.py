@@ -13,7 +13,7 @@ from waybill.cli.group import Commands
 quarantine = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    help="""The messages that were refused, with the reason and their exact bytes.
+    help="""Show and replay refused messages, with the reason and their exact bytes.
 
 [dim]Example:[/]  waybill quarantine list migrations/shop.yaml""",
 )
@@ -23,8 +23,8 @@ gate = typer.Typer(
     no_args_is_help=True,
     help="""Decide about the batch that the gate holds.
 
-A batch that does not meet a critical rule is held: nothing of it is visible. Either the cause is
-fixed, or a person decides. Who, when, why and which rules are kept with the batch.
+A batch that fails a critical rule is held: nothing of it is visible. Fix the cause, or decide here.
+The lake keeps with the batch who decided, when, why and about which rules.
 
 [dim]Example:[/]  waybill gate approve migrations/shop.yaml --reason "checked"
 [dim]Example:[/]  waybill gate drop migrations/shop.yaml --reason "fixed\"""",
@@ -33,7 +33,7 @@ fixed, or a person decides. Who, when, why and which rules are kept with the bat
 suite = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    help="""Suites of expectations, which the gate runs over every batch.
+    help="""Write suites of expectations, which the gate runs over every batch.
 
 [dim]Example:[/]  waybill suite init migrations/shop.yaml --table shop.orders""",
 )
@@ -74,15 +74,15 @@ def changes(
     table: Annotated[str | None, typer.Option(metavar="DB.TABLE", help="Only this table.")] = None,
     key: Annotated[
         str | None,
-        typer.Option(help="""Only this row: its key, as 7 or '{"region": "eu", "no": "7"}'."""),
+        typer.Option(help="""Only this row: its key, e.g. 7 or '{"region": "eu", "no": "7"}'."""),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The most changes to print.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most this many changes.")] = 1000,
     held: Annotated[
         bool,
         typer.Option(
             "--held",
-            help="Of the held batch: the changes that it brought, and of a row with --key what "
-            "would become of each change.",
+            help="Only the changes that the held batch brought; with --key, all changes of the row "
+            "and what the held batch would make of them.",
         ),
     ] = False,
     json: AsJson = False,
@@ -103,7 +103,7 @@ def quarantine_list(
     batch: Annotated[str | None, typer.Option(help="Only this batch.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only this class of reason.")] = None,
     table: Annotated[str | None, typer.Option(help="Only this table, e.g. shop.orders.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The most messages to print.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most this many messages.")] = 100,
     json: AsJson = False,
 ) -> None:
     """List the refused messages: where they came from and why they were refused.
@@ -149,15 +149,15 @@ def quarantine_replay(
     ] = None,
     drop_held: Annotated[
         bool,
-        typer.Option("--drop-held", help="Drop the held batch; its changes are merged again too."),
+        typer.Option("--drop-held", help="Drop the held batch and merge its changes again too."),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Replay every refused message, as a batch of its own, through all stages.
 
-    Run it after the cause was fixed: a type declared, a column widened, Waybill updated. Reads
-    nothing new. Each change keeps its place in the order, so an old one does not undo newer ones;
-    what is refused again stays in quarantine.
+    Run it once the cause is fixed: a type declared, a column widened, Waybill updated. Reads no new
+    messages. Each change keeps its place in the order, so an old one does not undo newer ones.
+    Messages that are refused again stay in quarantine.
 
     [dim]Example:[/]  waybill quarantine replay migrations/shop.yaml
     [dim]Example:[/]  waybill quarantine replay migrations/shop.yaml --drop-held
@@ -189,11 +189,11 @@ def report(
     ],
     json: AsJson = False,
 ) -> None:
-    """Build Great Expectations' own site, Data Docs, of all that the gate has said.
+    """Build Data Docs, Great Expectations' own site, of all results of the gate.
 
     One page for every suite of every batch, and an index. Reads the results from the lake, also in
-    object storage; needs neither Spark nor the catalog. Run it again to add the batches since:
-    pages that are there stay as they are.
+    object storage; needs neither Spark nor the catalog. Run it again to add later batches:
+    existing pages stay as they are.
 
     [dim]Example:[/]  waybill report migrations/shop.yaml --site build/gate
     """
@@ -217,9 +217,9 @@ def upkeep(
 ) -> None:
     """Maintain the lake: join small files, expire old snapshots and tombstones.
 
-    Run it once a day or a week, also while batches run: a table that is being written is left for
-    the next time. Snapshots that a stage has not read yet are kept whatever their age, tombstones
-    as long as the migration's tombstones.keep says.
+    Run it once a day or a week, also while batches run: it leaves a table that is being written for
+    the next time. It keeps snapshots that a stage has not read yet whatever their age, and
+    tombstones as long as the migration's tombstones.keep says.
 
     [dim]Example:[/]  waybill upkeep migrations/shop.yaml --snapshots 7d
     """
@@ -235,8 +235,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="counts|changed|full",
-            help="Numbers of rows, the rows that changed since the last verification, or all rows; "
-            "by default what the migration says.",
+            help="Row counts, the rows that changed since the last verification, or all rows; by "
+            "default verify.method of the migration.",
         ),
     ] = None,
     as_of: Annotated[
@@ -247,7 +247,7 @@ def verify(
         str | None,
         typer.Option(
             metavar="LENGTH",
-            help="How long to wait for a batch that decides about rows that differ, e.g. 10m; by "
+            help="How long to wait for a batch that settles rows that differ, e.g. 10m; by "
             "default verify.wait of the migration.",
         ),
     ] = None,
@@ -255,7 +255,7 @@ def verify(
         bool,
         typer.Option(
             "--against-topic",
-            help="Compare what the targets hold with what was sent to them instead; needs no "
+            help="Instead, compare the targets with the record of what was sent to them; needs no "
             "database.",
         ),
     ] = False,
@@ -263,9 +263,10 @@ def verify(
 ) -> None:
     """Compare the merged tables with the database that they come from.
 
-    Every row as exact text, while the database is written and batches run. A row that may be on its
-    way is not decided, and decided by the next verification. Prints what differs, column by column,
-    with the history of the row, and exits with 3 if anything does. Only reads the database.
+    Compares every row as exact text, while the database is written and batches run. A row whose
+    change may still be on its way is left to the next verification. Prints each difference, column
+    by column, with the history of the row, and exits with 3 if there is any. Only reads the
+    database.
 
     [dim]Example:[/]  waybill verify migrations/shop.yaml --method full --wait 10m
     [dim]Example:[/]  waybill verify migrations/shop.yaml --table shop.orders
@@ -283,11 +284,14 @@ def verify(
 
 
 Reason = Annotated[
-    str, typer.Option(metavar="TEXT", help="Why; it is kept with the batch.", show_default=False)
+    str,
+    typer.Option(
+        metavar="TEXT", help="The reason; the lake keeps it with the batch.", show_default=False
+    ),
 ]
 HeldBatch = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Only if it is this batch that is held.", show_default=False),
+    typer.Option(metavar="ID", help="Decide only if this batch is held.", show_default=False),
 ]
 
 
@@ -295,16 +299,16 @@ HeldBatch = Annotated[
 def gate_approve(
     migration: Specification, reason: Reason, batch: HeldBatch = None, json: AsJson = False
 ) -> None:
-    """Have the held batch published as it is, although it does not meet a rule.
+    """Approve the held batch for publishing as it is, although it fails a rule.
 
     Read its gate report first (waybill status names it). The next run, or waybill run with --batch
-    and its id, has it judged once more and publishes it. The approval holds for this batch with the
+    and its id, judges the batch once more and publishes it. The approval covers this batch with the
     rules and figures that the report shows: if the gate finds anything else, the batch stays held.
-    It can be taken back by gate drop until then.
+    Until the batch is visible, gate drop revokes the approval.
 
-    Some rules may never be waived: the counts of the stages do not reconcile, a message cannot be
-    read again, a key stands twice. Then this command says so and changes nothing. Running it twice
-    is the same as once.
+    Nobody may waive some rules: counts of the stages that do not reconcile, a message that cannot
+    be decoded again, a duplicate key. Then this command says so and changes nothing. Running it
+    twice is the same as running it once.
 
     [dim]Example:[/]  waybill gate approve migrations/shop.yaml --reason "checked"
     """
@@ -319,10 +323,10 @@ def gate_drop(
 ) -> None:
     """Drop the held batch: the next one merges its changes again.
 
-    For when the cause is fixed: a type declared, a limit raised, Waybill updated. Nothing is lost.
-    The next run merges the changes of the held batch with what is new, and tries its refused
-    messages once more, as waybill run --drop-held does; here the reason is kept. A batch that was
-    dropped cannot be approved any more. Running it twice is the same as once.
+    Use it once the cause is fixed: a type declared, a limit raised, Waybill updated. Nothing is
+    lost. The next run merges the changes of the held batch together with new ones, and tries its
+    refused messages again, as waybill run --drop-held does; this command also keeps the reason.
+    A dropped batch cannot be approved any more. Running it twice is the same as running it once.
 
     [dim]Example:[/]  waybill gate drop migrations/shop.yaml --reason "fixed"
     """
@@ -349,12 +353,13 @@ def suite_init(
 
     Looks at every column: whether it is ever null, the range of numbers, the lengths of texts,
     texts that are one of a few or look like an e-mail address, a UUID, a date; and values that
-    never repeat. Every expectation is a warning, which is reported and holds nothing: take out what
-    is chance, make "critical" what must hold, and add your own, such as SQL that finds wrong rows.
+    never repeat. Every expectation is a warning, which the gate reports without holding the batch:
+    remove those that are true by chance, make those "critical" that must hold, and add your own,
+    such as SQL that finds wrong rows.
 
-    Then name the file under quality.suites of the migration and run waybill check. Rows that do
-    not meet an expectation are shown by their key; the suite's meta.show_values names columns whose
-    values may be shown too.
+    Then name the file under quality.suites of the migration and run waybill check. The report shows
+    the keys of rows that fail an expectation; the suite's meta.show_values names columns whose
+    values it may show too.
 
     [dim]Example:[/]  waybill suite init migrations/shop.yaml --table shop.orders
     [dim]Example:[/]  waybill suite init shop.yaml --table db.orders --output my.json

@@ -60,7 +60,7 @@ def check_beginnings(spec: Migration, plan: ConvertPlan) -> Iterator[Finding]:
         return
     with without_spark(spec) as lake:
         if lake is None:
-            text = "only a run can look into this catalog, and tells what new targets begin with"
+            text = "only a run can read this catalog; its report says what new targets begin with"
             yield Finding("lake", NOTE, text)
             return
         targets = {target.label: target for target in to_begin(spec, lake)}

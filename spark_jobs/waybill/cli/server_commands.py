@@ -19,13 +19,13 @@ def driver(
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
     ] = None,
     properties: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="More settings of Spark, KEY=VALUE a line; secret ones belong here.",
+            help="A file of more Spark settings, KEY=VALUE a line; put secrets here.",
         ),
     ] = None,
     migrations: Annotated[
@@ -39,10 +39,10 @@ def driver(
 ) -> None:
     """Keep one Spark running and take stages from Airflow, one after another.
 
-    A small batch then spends no time on starting Java. Airflow finds it by its connection
-    `waybill_driver` (type http: host, port, and the token as password); migrations that bring
-    Spark settings of their own are still submitted on their own. The token comes from the
-    environment variable WAYBILL_DRIVER_TOKEN.
+    A small batch then spends no time on starting Java. Airflow finds the driver by the connection
+    `waybill_driver` (type http: host, port, and the token as password); it still submits migrations
+    with Spark settings of their own separately. The token comes from the environment variable
+    WAYBILL_DRIVER_TOKEN.
 
     [dim]Example:[/]  WAYBILL_DRIVER_TOKEN=… waybill driver --port 8190
     """

@@ -96,7 +96,7 @@ def show_command(given: Showing) -> None:
             print_entry(out, entry, None if given.full else LONG, entry.message is last)
             shown, last = shown + 1, entry.message
     if not shown:
-        sys.stderr.write("no message is shown: none was asked for that is there\n")
+        sys.stderr.write("no message is shown: the file has none of those that were asked for\n")
     elif shown == given.limit:
         sys.stderr.write(f"only the first {shown}; --limit shows more, --limit 0 all\n")
 

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from waybill.records import Change
 
 AS_INSERT = (
-    "a row of a snapshot that is not older than every change is written as an insert where it "
-    "has no sequence that could be written, because readers would take it for older"
+    "a snapshot row that is not older than every change is written as an insert if it has no "
+    "sequence id to write, because readers would take it for older"
 )
 """The limit of `full_rows`."""
 
 WITHOUT_PLACE = (
-    "a row of a snapshot that is older than every change although it has a sequence is written "
-    "without that"
+    "a snapshot row that is older than every change is written without the sequence id that it has"
 )
 """The limit of `sequence_id`."""
 

@@ -76,7 +76,7 @@ def _met(change: Change, was: Truth, whole: Any) -> Change:
         return change
     if UNSET in [getattr(whole, name) for name in whole.__struct_fields__]:
         raise Refusal(
-            REASON, "the row may be new to readers, and the message does not tell all of it"
+            REASON, "the row may be new to readers, and the message does not hold all of it"
         )
     if was is UNSET:
         # Under its old key it may be there, too: only an update takes that away.
@@ -97,7 +97,7 @@ def _left(change: Change, was: Truth) -> Change:
         key = key_of(schema, change.after) if key is None else key
         if key is None:
             raise Refusal(
-                REASON, "the table has no key, and the message does not tell the row before"
+                REASON, "the table has no key, and the message does not hold the row before"
             )
         values = dict(zip(schema.key_fields, msgspec.structs.astuple(key), strict=True))
         gone = schema.Image(**values)

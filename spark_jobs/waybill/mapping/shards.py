@@ -175,7 +175,7 @@ def _holds_for_all(tree: exp.Alter, mapped: MappedTable) -> bool:
     if given and join is not None and not join.shared_defaults:
         message = (
             f"a statement gives the rows of {mapped.source.qualified_name} a value in the new "
-            f"column {given[0]} that no message tells, and that is one of the tables that become "
+            f"column {given[0]} that no message shows, and that is one of the tables that become "
             f"{mapped.schema.qualified_name}: set map.join.defaults: shared if all of them get the "
             "column with this default, or drop the column under map"
         )

@@ -103,9 +103,9 @@ class MappedTable:
         self._in_key = self._shard if join is not None and join.in_key else ()
         if join is not None and schema.key == ():
             message = (
-                f"{schema.qualified_name} has no key, so its rows cannot be told from those of the "
-                "tables that it is joined with: declare the key columns under tables, or leave it "
-                "out of the rule with join"
+                f"{schema.qualified_name} has no key, so its rows cannot be distinguished from "
+                "those of the tables that it is joined with: declare the key columns under "
+                "tables, or leave it out of the rule with join"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
         self._masks = [(i, one.mask) for i, one in enumerate(taken) if one.mask is not None]
@@ -270,7 +270,7 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
     if in_key and mask.kind not in DISTINCT:
         message = (
             f"{column.name} is in the key of {schema.qualified_name}, and masked by {mask.kind} it "
-            "would not tell rows apart: mask it by sha256 or hmac"
+            "would not distinguish rows: mask it with sha256 or hmac"
         )
         raise ConfigurationError(message, code=Code.MAPPING)
     if mask.kind == "null":

@@ -220,7 +220,7 @@ class Accounts:
         if by is not None:
             why = f"The run of this batch did not get here; batch {by} did it with its own."
             return StageAccount(stage, TAKEN, why, by)
-        why = "It has not come to this batch yet; the next run goes on here."
+        why = "It has not reached this batch yet; the next run continues here."
         if stage == "merge" and self._held is not None:
             why = f"It waits because batch {self._held.batch} has not passed the gate."
         return StageAccount(stage, WAITING, why)

@@ -71,8 +71,8 @@ def _of_files(source: Source, targets: list[Target], warehouse: str) -> str | No
             )
     if _found(read, warehouse, _KEPT):
         return (
-            f"lake.warehouse {warehouse} lies where source.files reads ({read}): give "
-            "the lake a folder beside the source's"
+            f"lake.warehouse {warehouse} is inside the folder that source.files reads ({read}): "
+            "give the lake a folder beside the source's"
         )
     return None
 

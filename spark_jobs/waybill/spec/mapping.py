@@ -54,7 +54,7 @@ class Names(Model):
         except ValueError:
             known = [""]
         if any(part not in _PARTS for part in known):
-            raise ValueError("only {database}, {schema} and {table} stand for something here:")
+            raise ValueError("only {database}, {schema} and {table} have a meaning here:")
         if text == "":
             raise ValueError("a name cannot be empty; leave it out to keep it as it is:")
         return text

@@ -49,7 +49,7 @@ _COMPARED = ("table", "key", "after")
 """The columns that decide what a change does, where it gives the row no other key."""
 
 _READ = columns_of(ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers")
-_TWICE = "is there twice, or only in part"
+_TWICE = "occurs twice, or only in part"
 
 _MOST = 1 << 62
 

@@ -388,7 +388,7 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
         return
     if len(waiting) < len(branches):
         message = (
-            f"{behind.table} was changed by something besides Waybill when batch {batch} was "
+            f"{behind.table} was changed by another program while batch {batch} was "
             f"visible in part: roll it back to snapshot {behind.base}, then run validate again"
         )
         raise ConflictError(message, code=Code.TABLE_CHANGED)

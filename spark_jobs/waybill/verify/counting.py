@@ -56,7 +56,7 @@ def count_table(
         progress: says a line about the work.
         fixed: whether somebody asked for that state.
     """
-    assert table.source is not None, "only tables that are there are counted"
+    assert table.source is not None, "only existing tables are counted"
     wall = time.time()
     theirs, ours = database.count(table.source), live_rows(lake, table, first.snapshot)
     off = abs(theirs - ours)

@@ -73,7 +73,7 @@ class LakeState(NamedTuple):
             return ""
         return (
             f"the table waits for a decision since batch {self.held}, so what differs since then "
-            "is not decided before it goes on (`waybill status` says why it waits)"
+            "is decided only after it continues (`waybill status` says why it waits)"
         )
 
 
@@ -314,8 +314,8 @@ class Deciding:
                 return None
             if not reported:
                 self._progress(
-                    "%s: %d rows differ, waiting for a batch that tells whether they are on "
-                    "their way",
+                    "%s: %d rows differ, waiting for a batch that shows whether their changes are "
+                    "on their way",
                     *(self._table.label, count),
                 )
                 reported = True

@@ -262,7 +262,7 @@ class _Table:
 
     def _counts(self, first: LakeState) -> TableResult:
         view = self._database.begin()
-        assert self._table.source is not None, "only tables that are there are counted"
+        assert self._table.source is not None, "only existing tables are counted"
         return count_table(
             self._lake,
             self._spec,
@@ -307,7 +307,7 @@ class _Table:
 
     def _pieces(self, only: frozenset[str] | None) -> list[Piece]:
         source = self._table.source
-        assert source is not None, "only tables that are there are read"
+        assert source is not None, "only existing tables are read"
         if only is None:
             about = self._verify.connections * PIECES_PER_CONNECTION
             names = [column.name for column in self._table.key] if self._table.keyed else []
@@ -328,7 +328,7 @@ class _Table:
             sentences.append(f"not compared, because map drops or masks them: {names}")
         if beyond:
             sentences.append(
-                f"{LOOKED_INTO + beyond} keys differ, of which {beyond} were not looked into"
+                f"{LOOKED_INTO + beyond} keys differ, {beyond} of which were not examined"
             )
         if pending:
             newest = max(mark.clock for mark in pending.values())

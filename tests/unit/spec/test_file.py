@@ -234,7 +234,12 @@ lake: {warehouse: "LAKE"}
         ("in/**/*.jsonl", "in/out", "lake", "the target 'maxwell' publishes files to "),
         ("in/*/*/*", "in/out", "lake", "the target 'maxwell' publishes files to "),
         ("s3://b/in", "s3://aws_default@b/in/out", "lake", "publishes files to s3://aws_default@b"),
-        ("s3://b", "out", "s3://b/lake", "lake.warehouse s3://b/lake lies where source.files"),
+        (
+            "s3://b",
+            "out",
+            "s3://b/lake",
+            "lake.warehouse s3://b/lake is inside the folder that source.files",
+        ),
         ("in", "out", "in/lake", "lake.warehouse "),
         ("in/**", "out", "in/lake", "lake.warehouse "),
         ("in", "inner", "in_lake", None),

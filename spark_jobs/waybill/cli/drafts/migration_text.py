@@ -256,7 +256,7 @@ def _key(draft: Draft, table: TableSeen) -> Node:
     if not guesses:
         seen = "no column or pair of columns is different in every new row of the sample"
         if not table.new_rows:
-            seen = "the sample has no new row to tell it from"
+            seen = "the sample has no new row that shows it"
         sentence = f"the key of {table.name}, which no message states: {seen}. [] is for no key"
         return Node("key", "[]", decide=[sentence], active=False)
     others = [" + ".join(guess.columns) for guess in guesses[1:4]]

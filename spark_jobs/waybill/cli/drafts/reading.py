@@ -177,7 +177,7 @@ def _untied(verdict: Verdict, look: Look, rules: TableRules, given: Mapping[str,
 def _chosen(look: Look, verdict: Verdict) -> str:
     """The one envelope of the messages; errors as `read`."""
     if verdict.messages == 0:
-        message = f"{look.place}: none of its messages has a value, so nothing tells the format"
+        message = f"{look.place}: none of its messages has a value, so nothing shows the envelope"
         raise ConfigurationError(f"{message}; say it with --format")
     if look.foreign is not None and (not verdict.named or verdict.weak):
         raise ConfigurationError(f"{look.place} holds no messages: it is {look.foreign}")
@@ -209,7 +209,7 @@ def _several_fit(look: Look, trials: Sequence[Trial]) -> str:
     seen = sorted(set[str]().union(*(trial.seen for trial in trials)))
     found = f" ({', '.join(seen[:3])})" if seen else ""
     needs = {need for trial in trials for need in trial.needs}
-    schemas = ", or give the schemas, which tell" if needs & {"schemas", "registry"} else ""
+    schemas = ", or give the schemas, which decide" if needs & {"schemas", "registry"} else ""
     ways = " (--schemas FILE or --set registry=URL)" if schemas else ""
     return f"{look.place}: {names} fit equally well{found}: say which with --format{schemas}{ways}"
 
@@ -310,6 +310,6 @@ def _lacking(look: Look, reading: Reading, trial: Trial, sentence: str) -> Lacki
         "registry": "the schema registry (--set registry=URL)",
     }
     give = " or ".join(ways.get(need, f"--set {need}=…") for need in needs)
-    end = f"give {give}" if give else "tell what is missing by --set, --key or --tables"
+    end = f"give {give}" if give else "give what is missing by --set, --key or --tables"
     reason = f"nothing of the sample can be read as {name} ({printable(sentence)})"
     return Lacking(f"{look.place}: {reason}: {end}", name, needs)

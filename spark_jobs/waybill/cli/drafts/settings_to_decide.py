@@ -107,7 +107,7 @@ def target_settings(draft: Draft, target: DraftTarget) -> Iterator[Node]:
     brings = kind.carries | kind.partly.keys() | kind.brings
     if "db_type" in model.model_fields and "db_type" not in given and "database_kind" not in brings:
         seen = " and ".join(found.dialects)
-        evidence = f"types are called as by {seen}" if seen else "nothing in the sample tells it"
+        evidence = f"types are called as by {seen}" if seen else "nothing in the sample shows it"
         sentence = (
             f"the kind of the source's database, which messages of {target.envelope} name and "
             f"those of {kind.name} do not: {evidence}"
@@ -120,7 +120,7 @@ def target_settings(draft: Draft, target: DraftTarget) -> Iterator[Node]:
         and not _is_debezium(kind.name)
     ):
         seen = " and ".join(found.dialects)
-        evidence = f"types are called as by {seen}" if seen else "nothing in the sample tells it"
+        evidence = f"types are called as by {seen}" if seen else "nothing in the sample shows it"
         sentence = (
             "the connector that readers take the messages to be from, which decides how they read "
             f"rows before: {evidence}"

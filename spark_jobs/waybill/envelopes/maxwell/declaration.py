@@ -34,10 +34,10 @@ ENVELOPE = Envelope(
         "types under tables when it is read",
         "before_image": "maxwell has the columns that changed; what a before image leaves out is "
         "taken for unchanged",
-        "unchanged_columns": "maxwell holds full rows; a column that the source left out and the "
-        "row before does not tell is left out, which readers of output_nulls=false take for null",
-        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL, digits below "
-        "are cut off, and always a time: without one of the source it is the queue's",
+        "unchanged_columns": "maxwell holds full rows; a column that neither the source's message "
+        "nor the row before has is left out, which readers of output_nulls=false take for null",
+        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL, and finer "
+        "digits are cut off; it always has a time: if the source states none, the queue's",
         "transactions": "maxwell has no begin, commit and rollback, and only numbers as the id of "
         "a transaction",
         "ddl": "statements are written with `statements: true` only; maxwell describes the table "

@@ -19,18 +19,18 @@ ENVELOPE = Envelope(
     brings=frozenset({"heartbeat"}),
     partly={
         "types": "tidb-canal names MySQL types; types of other databases become the nearest one, "
-        "an ENUM or SET whose words are not told a VARCHAR, "
+        "an ENUM or SET whose words are unknown a VARCHAR, "
         "and times of more than six digits keep these in a name that MySQL does not have",
         "before_image": "`old` of an update is the row before; a column that is not known of it is "
         "taken for unchanged, and where none is known the entry is empty",
-        "unchanged_columns": "tidb-canal holds full rows; a column that the source left out and "
-        "the row before does not tell is left out, which not every reader expects",
+        "unchanged_columns": "tidb-canal holds full rows; a column that neither the source's "
+        "message nor the row before has is left out, which not every reader expects",
         "full_rows": "a full row is an INSERT without commitTs; one that has an id of its own is "
         "an INSERT as any other",
         "key_change": "a change of the key is a DELETE and an INSERT of one commitTs",
         "sequence_id": POSITIONS,
-        "source_time": "tidb-canal has milliseconds, digits below are cut off, and always a time: "
-        "without one of the source it is the queue's",
+        "source_time": "tidb-canal has milliseconds, and finer digits are cut off; it always has "
+        "a time: if the source states none, the queue's",
     },
     limits=WITHOUT_STATEMENTS,
     layouts=(SequenceLayout(("commitTs", "place behind a DELETE"), (1,), 9 * 10**17),),

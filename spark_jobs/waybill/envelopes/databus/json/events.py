@@ -206,13 +206,13 @@ def _partitions(parsed: _Line, only_ends: bool = False) -> tuple[int, int]:
 def _key_1(parsed: _Line) -> int | bytes:
     if parsed.keyBytes is not None:
         if parsed.key is not None:
-            raise Refusal("shape", "both key and keyBytes are there")
+            raise Refusal("shape", "the event has both key and keyBytes")
         return _base64(parsed.keyBytes, "keyBytes")
     if isinstance(parsed.key, int):
         return _long(parsed.key)
     if parsed.key is not None:
         raise Refusal("shape", "key is a text; a key that is no number belongs in keyBytes")
-    raise Refusal("shape", "neither key nor keyBytes is there")
+    raise Refusal("shape", "key and keyBytes are both missing")
 
 
 def _value(parsed: _Line, value: str | None, name: str) -> bytes | None:
@@ -286,7 +286,7 @@ def _check_flag(flag: bool | None, value: str | None, name: str, member: str) ->
 
 def _key(parsed: _Line) -> int | bytes | Part:
     if parsed.key is not None and parsed.keyBytes is not None:
-        raise Refusal("shape", "both key and keyBytes are there")
+        raise Refusal("shape", "the event has both key and keyBytes")
     if parsed.keyType == "Number" and isinstance(parsed.key, int):
         return _long(parsed.key)
     if parsed.keyType == "String" and parsed.keyBytes is not None:

@@ -30,10 +30,10 @@ ENVELOPE = Envelope(
         "before_image": "oms-canal has the columns that changed; what a before image leaves out "
         "is taken for unchanged, and where the row before is not known `old` has an empty entry, "
         "which others take for a row that did not change",
-        "unchanged_columns": "oms-canal holds full rows; a column that the source left out and the "
-        "row before does not tell is left out, which not every reader expects",
-        "source_time": "oms-canal has milliseconds, digits below are cut off, and always a time: "
-        "without one of the source it is the queue's",
+        "unchanged_columns": "oms-canal holds full rows; a column that neither the source's "
+        "message nor the row before has is left out, which not every reader expects",
+        "source_time": "oms-canal has milliseconds, and finer digits are cut off; it always has a "
+        "time: if the source states none, the queue's",
         "other": "oms-canal carries GTID and XA events that came from Canal, no others, and none "
         "with `statements: false`",
     },

@@ -30,7 +30,7 @@ ENVELOPE = Envelope(
         "do not name their transaction",
         "full_rows": "a snapshot row with a position of its own is written as an insert",
         "sequence_id": f"a full row has none; {POSITIONS}",
-        "source_time": "oms-dataworks has milliseconds; digits below are cut off",
+        "source_time": "oms-dataworks has milliseconds; finer digits are cut off",
         "other": "oms-dataworks carries statements of row changes and events that came from the "
         "same family",
     },

@@ -18,7 +18,7 @@ class OmsExtendedEncoder(OmsDefaultEncoder):
 
     def _writer(self, schema: TableSchema) -> OmsWriter:
         if LIGHT_TYPE in schema.index:
-            raise Refusal("encoding", f"a column named {LIGHT_TYPE} cannot stand beside the types")
+            raise Refusal("encoding", f"a column named {LIGHT_TYPE} collides with the types")
         earlier = self.settings.version == "earlier"
         names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}
         loses = any(loses_type(c, names[c.name], earlier) for c in schema.columns)

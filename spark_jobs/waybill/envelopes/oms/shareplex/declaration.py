@@ -26,7 +26,7 @@ ENVELOPE = Envelope(
         "rollback",
         "full_rows": "a snapshot row with a position of its own is written as an insert",
         "sequence_id": f"a full row has none; {POSITIONS}",
-        "source_time": "oms-shareplex has whole seconds; digits below are cut off",
+        "source_time": "oms-shareplex has whole seconds; finer digits are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),
     unnumbered="shareplex",
