@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -140,7 +141,10 @@ def test_what_the_page_says_is_printed(told):
     assert "because map drops or masks them: email" in first
     waits = block(told, "week 3")
     assert "retype: rewrite" in waits
-    assert "DECIMAL(15,4)".lower() in waits.lower()
+    assert "decimal(15,4)" in waits
+    # Without the row that was overwritten.
+    assert re.search(r"^ shop\.customers +4 ", waits, re.MULTILINE), waits
+    assert "shop.orders of shop_2.orders_2" in waits
 
 
 def test_verification_finds_what_nobody_told_and_nothing_else(told):

@@ -20,7 +20,7 @@ from waybill.merge.position import held_merge, position_of
 from waybill.merge.state import told_held
 from waybill.report import told_cursor
 from waybill.spec.file import load_migration
-from waybill.verify.newest import last_results
+from waybill.verify.newest import label_of, last_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,8 +101,10 @@ def status_command(migration: Path, as_json: bool) -> None:
         _print_changes(tables)
     if verified:
         titles = ["verified table", "method", "when", "differ", "not decided"]
-        names = ("table", "method", "time", "differing", "undecided")
-        print_table(titles, [[one[name] for name in names] for one in verified])
+        names = ("method", "time", "differing", "undecided")
+        labels = [label_of(one["table"], one.get("shard")) for one in verified]
+        rows = [[one[name] for name in names] for one in verified]
+        print_table(titles, [[label, *row] for label, row in zip(labels, rows, strict=True)])
     if gate is not None:
         line = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(line, markup=False, soft_wrap=True)
@@ -174,7 +176,7 @@ def merged_status(lake: History) -> dict[str, dict[str, Any]]:
     state = position_of(lake).state
     return {
         name: {
-            "rows": lake.added_rows(full, None, lake.head(full)),
+            "rows": lake.shown_rows(full, lake.head(full)),
             **plain(state.watermark(name)),
             "column changes": msgspec.to_builtins(state.table(name).changes),
         }
