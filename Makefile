@@ -15,6 +15,10 @@ FIRST ?= $(shell date +%Y%m%d)00
 # The servers of the whole stack, and those of tests beside them, each with its lock in stack.
 STACK := kafka s3proxy postgres
 SERVERS := $(STACK) rest schema_registry mariadb
+# The examples of the stack, and what each needs beside the environment.
+EXAMPLE ?= shop
+NEEDED_BY_shop := setup-s3 $(STACK:%=jars/%/.ready)
+NEEDED_BY_branches := jars/mariadb/.ready
 # Other programs that read what we write, each with its lock in tests/consumers.
 CONSUMERS := flink debezium canal
 BIN := $(CURDIR)/$(VENV)/bin
@@ -45,8 +49,8 @@ demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by
 	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
 
 .PHONY: stack
-stack: setup setup-s3 $(STACK:%=jars/%/.ready) ## Run the whole stack: Airflow, Kafka, S3, PostgreSQL, a Spark cluster
-	@$(PY) -m stack $(if $(ONCE),--once)
+stack: setup $(NEEDED_BY_$(EXAMPLE)) ## Run the whole stack, or EXAMPLE=branches: the walk through, with a MariaDB
+	@$(PY) -m stack --example $(EXAMPLE) $(if $(ONCE),--once)
 
 .PHONY: setup
 setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks and fetch the jars, once

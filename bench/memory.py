@@ -28,9 +28,13 @@ class PeakByProcess:
     """Peaks of resident memory, sampled, in MiB: this process, the JVM, the largest Python worker.
 
     What a worker shares with the process that it was forked from counts for each.
+
+    Args:
+        apart: a child that is left out with its own children: a server that was started beside.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, apart: int | None = None) -> None:
+        self._apart = apart
         self.peaks = {"own": 0.0, "jvm": 0.0, "worker": 0.0}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
@@ -49,6 +53,8 @@ class PeakByProcess:
             self._take("own", me)
             for child in me.children(recursive=True):
                 try:
+                    if self._apart is not None and self._apart in (child.pid, child.ppid()):
+                        continue
                     self._take("jvm" if "java" in child.name() else "worker", child)
                 except psutil.NoSuchProcess:
                     continue

@@ -6,11 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -94,34 +92,6 @@ class LocalStack:
     def __exit__(self, *_: object) -> None:
         self._tell("Ending the stack …")
         self._running.close()
-
-    def run(self, dag: str, patience: float, conf: Mapping[str, Any] | None = None) -> str:
-        """Trigger a DAG and wait for its end.
-
-        Args:
-            dag: its id.
-            patience: seconds to wait.
-            conf: parameters of the run.
-
-        Returns:
-            The state that the run ended in.
-
-        Raises:
-            ServerError: it has not ended in time.
-        """
-        client = self.airflow.client
-        client.patch("dags", dag, body={"is_paused": False})
-        body = {"logical_date": None, "conf": dict(conf or {})}
-        run = client.post("dags", dag, "dagRuns", body=body)["dag_run_id"]
-        limit = time.monotonic() + patience
-        while time.monotonic() < limit:
-            self.airflow.check()
-            state: str = client.get("dags", dag, "dagRuns", run)["state"]
-            if state in ("success", "failed"):
-                return state
-            time.sleep(0.5)
-        message = f"the run {run} of {dag} has not ended within {patience:.0f} s"
-        raise ServerError(message)
 
     def _start(self) -> None:
         self.airflow.check_port()

@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import os
 import platform
-import pwd
-import secrets
 import shutil
 import socket
-import subprocess
-import tempfile
 import zipfile
 from pathlib import Path
 
-from stack.server import ServerError, TemporaryServer
-from waybill_airflow.free_ports import LOOPBACK, free_port
+from stack.databases import DatabaseServer
+from stack.server import ServerError
+from waybill_airflow.free_ports import LOOPBACK
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "mariadb"
 """Where `make servers` puts MariaDB, packed."""
-
-USER = "waybill"
 
 _GREETING = 10
 """The version of what a server says first (MariaDB's documentation, "Connecting")."""
@@ -37,28 +32,17 @@ def accepts(port: int) -> bool:
         return False
 
 
-class MariaDBServer(TemporaryServer):
-    """One server with one database and a binlog of rows.
+class MariaDBServer(DatabaseServer):
+    """One server with one database and a binlog of rows."""
 
-    MariaDB refuses to run as root; there it runs as the user `nobody`.
-
-    Attributes:
-        port: where it listens.
-        database: name of its database.
-        user: who may do everything.
-        password: of the user, made anew for every server.
-    """
+    kind = "mysql"
 
     def __init__(self) -> None:
-        self.port = free_port()
-        self.database = self.user = USER
-        self.password = secrets.token_urlsafe(18)
-        # Not below a folder that only its owner may enter, as pytest's are.
-        self.folder = Path(tempfile.mkdtemp(prefix="waybill-mariadb-"))
-        self._account = pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else None
-        self._data = self.folder / "data"
+        super().__init__("MariaDB", accepts)
+
+    def _command(self) -> list[str]:
         self._home = _programs(self.folder)
-        argv = [
+        return [
             *(str(self._program), "--no-defaults", f"--basedir={self._home}"),
             *(f"--datadir={self._data}", f"--bind-address={LOOPBACK}", f"--port={self.port}"),
             *(f"--socket={self.folder / 'socket'}", "--skip-name-resolve", "--server-id=1"),
@@ -67,38 +51,15 @@ class MariaDBServer(TemporaryServer):
             *("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--sql-mode="),
             "--character-set-server=utf8mb4",
         ]
-        super().__init__(
-            "MariaDB",
-            argv,
-            self.folder / "mariadb.log",
-            lambda: accepts(self.port),
-            user=self._account,
-        )
 
     @property
     def _program(self) -> Path:
         bin_, sbin = self._home / "bin" / "mariadbd", self._home / "sbin" / "mariadbd"
         return bin_ if bin_.exists() else sbin
 
-    def connection(self) -> dict[str, object]:
-        """The login, as a connection of Airflow."""
-        return {"conn_type": "mysql", "login": self.user, "password": self.password}
-
-    def start(self) -> None:
-        """Make the database where there is none, start, and wait until clients are accepted.
-
-        Raises:
-            ServerError: it does not start; the log is named.
-        """
-        if not self._data.exists():
-            self._make()
-        super().start()
-
     def _make(self) -> None:
         self._data.mkdir()
-        if self._account is not None:
-            for path in (self.folder, self._data):
-                os.chown(path, self._account, self._account)
+        self._give(self.folder, self._data)
         install = next(
             path
             for place in ("scripts", "bin")
@@ -120,22 +81,6 @@ class MariaDBServer(TemporaryServer):
         )
         start = ("--no-defaults", f"--basedir={self._home}", f"--datadir={self._data}")
         self._run(str(self._program), *start, "--bootstrap", text=text)
-
-    def _run(self, *command: str, text: str = "") -> None:
-        done = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            user=self._account,
-            group=self._account,
-            cwd=self.folder,
-        )
-        if done.returncode != 0:
-            name = Path(command[0]).name
-            message = f"MariaDB's {name} failed: {(done.stderr or done.stdout).strip()[-500:]}"
-            raise ServerError(message)
 
 
 def _programs(folder: Path) -> Path:

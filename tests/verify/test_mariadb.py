@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,26 @@ def test_a_session_can_write_nothing(mariadb, feed):
             ):
                 cursor.execute("DELETE FROM typed")
     assert feed._execute("SELECT count(*) FROM typed") == [(1,)]
+
+
+def test_a_reader_who_is_slow_is_not_cut_off(mariadb, feed):
+    """A server gives up on whoever takes nothing for so long; here after a second."""
+    feed._execute("CREATE OR REPLACE TABLE large (id bigint PRIMARY KEY, body longtext)")
+    feed._execute("INSERT INTO large SELECT seq, repeat('x', 100000) FROM seq_1_to_400")
+    feed.session.commit()
+    ((usual,),) = feed._execute("SELECT @@GLOBAL.net_write_timeout")
+    feed._execute("SET GLOBAL net_write_timeout = 1")
+    try:
+        with database_of(get_connection("source")) as database:
+            database.begin()
+            table = database.table(("waybill", "", "large"), None)
+            (piece,) = database.pieces(table, ("id",), 1)
+            rows = database.rows(table.columns, piece)
+            first = next(rows)
+            time.sleep(3)
+            assert len([first, *rows]) == 400
+    finally:
+        feed._execute(f"SET GLOBAL net_write_timeout = {usual}")
 
 
 def test_a_table_with_another_name_a_condition_and_a_mask(spark, migration, feed):

@@ -109,7 +109,5 @@ def _sizes(lake: History, rules: Rules) -> dict[str, int]:
         taken = not fits(names, rules.exclude) and (not rules.include or fits(names, rules.include))
         if head is None or not taken:
             continue
-        summary = lake.metadata(table).snapshots[head].summary
-        count = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
-        sizes[name] = max(0, count)
+        sizes[name] = lake.shown_rows(table, head)
     return sizes

@@ -245,6 +245,17 @@ class History(ABC):
         """
         return self._added(Span(table, after, upto), "added-records", "total-records")
 
+    def shown_rows(self, table: str, snapshot: int | None) -> int:
+        """How many rows a reader of a snapshot has, about, from the metadata alone.
+
+        A deletion whose data file was rewritten since counts until upkeep clears it away.
+        """
+        if snapshot is None:
+            return 0
+        summary = self.metadata(table).snapshots[snapshot].summary
+        deleted = int(summary.get("total-position-deletes", 0))
+        return max(0, int(summary.get("total-records", 0)) - deleted)
+
     def _added(self, span: Span, counter: str, total: str) -> int:
         if span.empty:
             return 0

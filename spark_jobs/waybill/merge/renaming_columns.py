@@ -48,7 +48,7 @@ def take_renaming(
         _rise(state, statement)
         return
     told = {name for schema in schemas for name in schema.names}
-    known = {*state.told, *told, *(n for one in state.renamed for n in one.names.values())}
+    known = {*state.known_names, *told, *(n for one in state.renamed for n in one.names.values())}
     names = _spelled(table, alteration, sorted(known))
     if not names or _is_copy(state, statement, names):
         return
@@ -100,7 +100,7 @@ def _spelled(table: TablePlan, alteration: Alteration, known: list[str]) -> dict
         was = fits[0] if fits else old
         others = [name for name in known if name != was]
         shown = fitting(new, others, alteration)
-        now = shown[0] if len(shown) == 1 and not alteration.told else new
+        now = shown[0] if len(shown) == 1 and not alteration.dialect_known else new
         if now == new and new not in others and may_differ(new, tuple(known), alteration):
             now = new.upper() if all(name == name.upper() for name in known) else new.lower()
         if was != now:
@@ -116,7 +116,7 @@ def _is_copy(state: TableState, statement: Statement, names: dict[str, str]) -> 
         )
     # Without a sequence id its place is its order, and only what it says can tell.
     about = [one for one in state.renamed if {*one.names, *one.names.values()} & {*names}]
-    again = about[-1:] and about[-1].names == names and not {*names} & {*state.told}
+    again = about[-1:] and about[-1].names == names and not {*names} & {*state.known_names}
     return bool(again) or any(one.order == statement.order for one in state.renamed)
 
 
@@ -137,8 +137,8 @@ def _check(
                 f"{told} by a statement that came behind a later one about these names",
                 instead(name),
             )
-    there = {new for new in names.values() if new in state.told and new not in names}
-    if there and not {*names} & {*state.told}:
+    there = {new for new in names.values() if new in state.known_names and new not in names}
+    if there and not {*names} & {*state.known_names}:
         # No row has come with an old name: then nothing is there to be renamed.
         merged = log.merged(name, statement.order, above=False)
         there = {new for new in there if any(new in schema.names for schema in merged)}

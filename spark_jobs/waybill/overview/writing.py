@@ -215,7 +215,7 @@ def _tables(
     for name, full in _written(lake, commits, since).items():
         line = lines.get(name, TableLine(name))
         batch, operations = changed.get(name, (line.batch, line.operations))
-        rows = lake.added_rows(full, None, lake.head(full))
+        rows = lake.shown_rows(full, lake.head(full))
         lines[name] = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
     counted = table_rows(commits.runs.commits)
     for name, line in lines.items():

@@ -6,7 +6,6 @@ What stays is no verdict: rows change while they are read (see `waybill.verify.d
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 from waybill.verify.databases import database_of
+from waybill.verify.pace import Pace
 from waybill.verify.plan import NO_TABLE, Compared, RowTexts, digest, image_of
 
 if TYPE_CHECKING:
@@ -121,17 +121,18 @@ def _of_database(
 ) -> DataFrame:
     tasks = max(1, min(reading.connections, len(pieces)))
     dealt = [list(pieces[i::tasks]) for i in range(tasks)]
-    pace = reading.rows_per_second / tasks
+    rows_per_second = reading.rows_per_second / tasks
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         texts = RowTexts(table)
         numbers: list[Any] = [n for batch in batches for n in batch.column(0).to_pylist()]
-        count, started = 0, time.monotonic()
+        count, pace = 0, Pace(rows_per_second)
         rows: list[tuple[str, bytes]] = []
         with database_of(reading.connection) as session:
             for piece in (piece for number in numbers for piece in dealt[number]):
                 session.begin(reading.shared)
                 for row in session.rows(table.read, piece):
+                    pace.row()
                     values = texts.of_database(row)
                     if values is None:
                         continue
@@ -140,7 +141,6 @@ def _of_database(
                         count += len(rows)
                         yield _batch(rows, 1, 0)
                         rows = []
-                        time.sleep(max(0.0, count / pace - (time.monotonic() - started)))
         yield _batch(rows, 1, 0)
         tally.add_of_task(database=count + len(rows))
 
@@ -154,19 +154,19 @@ def _of_lake(
         texts = RowTexts(table)
         count = 0
         for batch in batches:
-            images = batch.column(0).to_pylist()
             rows = []
-            for image in images:
+            for key, image in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if only is not None and texts.key_of_image(image_of(key)) not in only:
+                    # Of most rows of a large table nothing else has to be made.
+                    continue
                 values = texts.of_image(image_of(image))
-                key = texts.key(values)
-                if only is None or key in only:
-                    rows.append((key, digest(values)))
+                rows.append((texts.key(values), digest(values)))
             count += len(rows)
             yield _batch(rows, 0, 1)
         tally.add_of_task(lake=count)
 
-    live = of_shard(lake.read(table.lake, snapshot), table).where(f"NOT {DELETED}").select(IMAGE)
-    return live.mapInArrow(light(read), SIDES)
+    live = of_shard(lake.read(table.lake, snapshot), table).where(f"NOT {DELETED}")
+    return live.select(KEY, IMAGE).mapInArrow(light(read), SIDES)
 
 
 def _batch(rows: Sequence[tuple[str, bytes]], of_database: int, of_lake: int) -> pa.RecordBatch:

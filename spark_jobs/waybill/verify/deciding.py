@@ -22,6 +22,7 @@ from waybill.merge.table_states import snapshot_at
 from waybill.report import BEGAN
 from waybill.spec.durations import seconds_of
 from waybill.verify.comparing import LakeRow, lake_rows
+from waybill.verify.pace import Pace
 from waybill.verify.plan import Canonical, RowTexts, digest
 
 if TYPE_CHECKING:
@@ -325,7 +326,10 @@ class Deciding:
         assert self._table.source is not None, "only tables that are there are looked into"
         wanted = frozenset(keys)
         found: dict[str, tuple[Canonical | None, int]] = {}
+        assert self._spec.verify is not None, "it names the database"
+        pace = Pace(self._spec.verify.rows_per_second)
         for texts in self._looked_up([json.loads(key) for key in keys]):
+            pace.row()
             row = self._texts.of_database(texts)
             if row is None:
                 continue

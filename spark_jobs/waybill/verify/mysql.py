@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 SETTINGS = (
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     "SET SESSION time_zone = '+00:00', sql_mode = '', autocommit = 1",
+    "SET SESSION net_write_timeout = 3600",
 )
-"""Of every session: it can write nothing, and prints instants in UTC."""
+"""Of every session: it can write nothing, prints instants in UTC, and may be read slowly: by itself
+a server gives up on a reader who takes nothing for a minute."""
 
 _TIMEOUT = 20
 """Seconds for a new session."""

@@ -28,8 +28,10 @@ SETTINGS = {
     "IntervalStyle": "iso_8601",
     "extra_float_digits": "1",
     "bytea_output": "hex",
+    "idle_in_transaction_session_timeout": "0",
 }
-"""Of every session: it can write nothing, and prints values so that nothing is lost."""
+"""Of every session: it can write nothing, prints values so that nothing is lost, and keeps the view
+that others read in while it waits for them."""
 
 _TIMEOUT = 20
 """Seconds for a new session."""
