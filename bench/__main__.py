@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.baselines import AVRO
-from bench.goals import reached
+from bench.goals.report import reached
 from bench.topics import WRITERS, Topic, write_topics
 from bench.written_topics import write_all
 from waybill.envelopes import registry
@@ -446,6 +446,15 @@ def very_many_columns(envelopes: list[str]) -> None:
         console.print(table)
 
 
+def goals(topic: Topic, folder: Path, keys: int, only: list[str], scale: float, turns: int) -> None:
+    """What the line is to cost."""
+    twice = topic
+    if not only or {"G2", "G11"} & set(only):
+        writers = {"canal": WRITERS["canal"]}
+        twice = write_topics(folder, 2 * topic.messages, 4 * keys, writers)["canal"]
+    console.print(reached(topic, twice, folder, in_its_own_process, only, scale, turns))
+
+
 @app.command()
 def main(
     messages: Annotated[int, typer.Option(help="Changes in each generated topic.")] = 1_000_000,
@@ -463,6 +472,13 @@ def main(
         list[int] | None, typer.Option(help="Inputs for memory, in MB: 200 and 2000.")
     ] = None,
     batches: Annotated[int, typer.Option(help="Small batches before upkeep.")] = 100,
+    goal: Annotated[list[str] | None, typer.Option(help="Only these goals, as G5.")] = None,
+    scale: Annotated[
+        float, typer.Option(help="Tables and batches of goals are so large, of what they say.")
+    ] = 1.0,
+    turns: Annotated[
+        int, typer.Option(help="How often goals are measured, the first time to warm up.")
+    ] = 3,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
     parts = only or [
@@ -499,7 +515,7 @@ def main(
         "line": lambda: end_to_end(topics),
         "merge": lambda: (by_hand(topics), increments()),
         "storage": lambda: in_the_lake(topics),
-        "goals": lambda: console.print(reached(topics["canal"], folder, in_its_own_process)),
+        "goals": lambda: goals(topics["canal"], folder, keys, goal or [], scale, turns),
     }
     for part, run in runs.items():
         if part in parts:

@@ -1,7 +1,8 @@
 """A topic of a Kafka broker through all five stages into another topic, stage by stage.
 
 `python -m bench.line` starts a broker, fills a topic, runs one batch of it to a topic of another
-envelope and prints one JSON object: messages, and seconds of every stage.
+envelope and prints one JSON object: messages, and of every stage seconds of the clock and of the
+processor, without the broker's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.cpu import cpu_seconds
 from bench.kafka import FEW, PARTITIONS, fill
 from bench.measures import print_figures
 from bench.topics import DECLARED
@@ -21,8 +23,14 @@ STAGES = ("snapshot", "convert", "merge", "validate", "publish")
 TARGET = "debezium-json"
 
 
-def measure(lines: str, scratch: Path) -> dict[str, Any]:
-    """Seconds of every stage, in a session that a small batch has warmed up."""
+def measure(lines: str, scratch: Path, turns: int = 1) -> dict[str, Any]:
+    """Seconds of every stage, in a session that a small batch has warmed up.
+
+    Args:
+        lines: a file of Canal messages.
+        scratch: a folder for everything.
+        turns: how often the whole topic goes through all stages; the last time counts.
+    """
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
     from waybill.spec.migration import Migration
@@ -43,22 +51,25 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
 
     with Broker(scratch / "broker") as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
+        whole = [f"whole{turn}" for turn in range(turns)]
         messages = 0
-        for name, limit in (("few", FEW), ("whole", None)):
+        for name, limit in (("few", FEW), *((name, None) for name in whole)):
             broker.create_topic(name, 1)
             broker.create_topic(f"{name}.{TARGET}", PARTITIONS)
             messages = fill(broker.servers, name, Path(lines), limit, partitions=1)
         spark = start_session(spec("few"), "bench")
         for stage in STAGES:
             run_stage(stage, spec("few"), "b1", spark)
-        seconds = {}
-        for stage in STAGES:
-            start = time.monotonic()
-            report = run_stage(stage, spec("whole"), "b1", spark)
-            seconds[stage] = time.monotonic() - start
-        assert report.rows_out >= messages, report
+        seconds, used = {}, {}
+        for name in whole:
+            for stage in STAGES:
+                before, start = cpu_seconds([broker.pid]), time.monotonic()
+                report = run_stage(stage, spec(name), "b1", spark)
+                seconds[stage] = time.monotonic() - start
+                used[stage] = cpu_seconds([broker.pid]) - before
+            assert report.rows_out >= messages, report
         spark.stop()
-    return {"messages": messages, "seconds": seconds}
+    return {"messages": messages, "seconds": seconds, "cpu": used}
 
 
 if __name__ == "__main__":

@@ -105,12 +105,17 @@ def merged(lake: Lake, spec: Migration, batch: str) -> float:
     start = time.monotonic()
     run_merge(spec, StageContext(lake.spark, lake, spec, batch, progress=lambda *words: None))
     seconds = time.monotonic() - start
+    show(lake, batch)
+    return seconds
+
+
+def show(lake: Lake, batch: str) -> None:
+    """Make visible what a batch has merged, as the gate does."""
     (record,) = lake.waiting(lake.log("merges"), "merge", batch)
     assert record.commit is not None
     for table, name in record.commit.cursor["branches"].items():
         lake.reopen(table, name).fast_forward()
     lake.reopen(lake.log("merges"), record.name).fast_forward()
-    return seconds
 
 
 def increments(base: int, shape: str, skewed: bool, scratch: Path) -> dict[str, Any]:

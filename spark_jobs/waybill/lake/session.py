@@ -21,6 +21,7 @@ from waybill.errors import Code, ConfigurationError
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.java import check_java
 from waybill.lake.jvm_stderr import filtered
+from waybill.lake.local_permissions import set_permissions_in_java
 from waybill.lake.object_storage import check_reachable
 from waybill.lake.properties_file import submit_arguments
 from waybill.lake.settings import CATALOG, PYTHON, SESSION_SETTINGS, session_settings
@@ -196,6 +197,7 @@ def _new_session(
             )
             raise ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE) from error
     _supply_library(spark)
+    set_permissions_in_java(spark)
     session = spark.newSession()
     conf = session.conf
     if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):

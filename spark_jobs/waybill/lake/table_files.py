@@ -36,7 +36,10 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
             file = task.file()
             path = str(file.location())
             deletes = []
-            for delete in task.deletes():
+            listed = task.deletes()
+            # To be told by an error that a list is at its end takes longer than all of its reading.
+            for number in range(listed.size()):
+                delete = listed.get(number)
                 known = catalog.opened_by_tasks(str(delete.location()))
                 ours = str(delete.content()) == "POSITION_DELETES"
                 if known is None or not ours or str(delete.format()) != "PARQUET":

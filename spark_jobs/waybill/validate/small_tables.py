@@ -98,8 +98,12 @@ def look(files: Iterable[StoredFile], batch: str) -> Counter[str]:
     keys = []
     for file in files:
         with opened(file.opened) as parquet:
-            columns: list[str] = [KEY, DELETED, BATCH, IMAGE]
+            columns: list[str] = [KEY, DELETED, BATCH]
             rows = parquet.read(columns, use_threads=False)
+            # Images are most of a file, and those of earlier batches were looked at then.
+            if pc.any(pc.equal(rows.column(BATCH), pa.scalar(batch))).as_py():
+                images = parquet.read([IMAGE], use_threads=False)
+                rows = rows.append_column(IMAGE, images.column(0))
         gone = file.deleted()
         if len(gone):
             lives = np.ones(rows.num_rows, np.bool_)
@@ -109,7 +113,9 @@ def look(files: Iterable[StoredFile], batch: str) -> Counter[str]:
         written = rows.filter(pc.equal(rows.column(BATCH), pa.scalar(batch)))
         counts["all"] += rows.num_rows
         counts["tombstones"] += pc.sum(deleted).as_py() or 0
-        counts["shown"] += deleted.null_count + _mismarked(written)
+        counts["shown"] += deleted.null_count
+        if IMAGE in rows.column_names:
+            counts["shown"] += _mismarked(written)
         counts["written"] += written.num_rows
         counts["keyed"] += len(key) - key.null_count
         counts["nulls"] += key.null_count + _with_null(written.column(KEY))

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from waybill.bulk.compiling import compiled
+from waybill.bulk.raw_memory import word
 
 Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int32]
@@ -20,18 +21,20 @@ def _hash(data, start, end):  # type: ignore[no-untyped-def]
     h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - start)
     at = start
     while at + 8 <= end:
-        word = np.uint64(0)
-        for i in range(8):
-            word |= np.uint64(data[at + i]) << np.uint64(8 * i)
-        h = (h ^ word) * np.uint64(0xFF51AFD7ED558CCD)
+        h = (h ^ word(data, at)) * np.uint64(0xFF51AFD7ED558CCD)  # type: ignore[operator]
         h ^= h >> np.uint64(32)
         at += 8
-    word, shift = np.uint64(0), np.uint64(0)
-    while at < end:
-        word |= np.uint64(data[at]) << shift
-        shift += np.uint64(8)
-        at += 1
-    h = (h ^ word) * np.uint64(0xC4CEB9FE1A85EC53)
+    rest = np.uint64(0)
+    if end - start >= 8:
+        # The last bytes, some of them for the second time.
+        rest = word(data, end - 8)  # type: ignore[operator]
+    else:
+        shift = np.uint64(0)
+        while at < end:
+            rest |= np.uint64(data[at]) << shift
+            shift += np.uint64(8)
+            at += 1
+    h = (h ^ rest) * np.uint64(0xC4CEB9FE1A85EC53)
     h ^= h >> np.uint64(29)
     h *= np.uint64(0xFF51AFD7ED558CCD)
     return h ^ (h >> np.uint64(32))
@@ -40,7 +43,11 @@ def _hash(data, start, end):  # type: ignore[no-untyped-def]
 @compiled
 def _compared(data, start, end, other, begin, stop):  # type: ignore[no-untyped-def]
     """Below, at or above zero, as the bytes of one text are below, equal to or above another's."""
-    for i in range(min(end - start, stop - begin)):
+    size = min(end - start, stop - begin)
+    at = 0
+    while at + 8 <= size and word(data, start + at) == word(other, begin + at):  # type: ignore[operator]
+        at += 8
+    for i in range(at, size):
         one, two = data[start + i], other[begin + i]
         if one != two:
             return 1 if one > two else -1

@@ -7,19 +7,17 @@ others, those that `waybill.merge.exact_casts` refuses among them, are doubtful.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from waybill.merge.exact_casts import fits
+from waybill.merge.upsert.images import text_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from waybill.merge.columns import Column
 
@@ -151,38 +149,6 @@ def _decoded(texts: Any) -> tuple[Any, Any]:
     return pa.array(values, pa.binary()), ~np.array(good, np.bool_)
 
 
-@lru_cache(maxsize=256)
-def _reader(names: tuple[str, ...]) -> Callable[[bytes], list[Any]] | None:
-    """Reads a list of images, where a column that an image leaves out is UNSET.
-
-    Returns:
-        None where a name can be no field of a struct.
-    """
-    fields: list[Any] = [
-        (f"c{i}", str | None | msgspec.UnsetType, msgspec.UNSET) for i in range(len(names))
-    ]
-    rename = {f"c{i}": name for i, name in enumerate(names)}
-    try:
-        image: Any = msgspec.defstruct("Image", fields, rename=rename, gc=False)
-    except ValueError:
-        return None
-    return msgspec.json.Decoder(list[image]).decode
-
-
-_any_names = msgspec.json.Decoder(list[dict[str, str | None]]).decode
-
-
-def _columns(images: list[bytes], names: tuple[str, ...]) -> list[list[Any]]:
-    """The texts of each column; UNSET where an image leaves it out."""
-    whole = b"[%b]" % b",".join(images)
-    reader = _reader(names)
-    if reader is None:
-        named = _any_names(whole)
-        return [[image.get(name, msgspec.UNSET) for image in named] for name in names]
-    rows = reader(whole)
-    return [list(map(attrgetter(f"c{i}"), rows)) for i in range(len(names))]
-
-
 def typed_columns(images: Any, columns: Sequence[Column]) -> tuple[list[Any], Any]:
     """Images as the columns of the lake.
 
@@ -194,20 +160,10 @@ def typed_columns(images: Any, columns: Sequence[Column]) -> tuple[list[Any], An
         The values of each column, null in tombstones; and which rows are doubtful: an image leaves
         out a column, or a text is doubtful.
     """
-    there = pc.is_valid(images).to_numpy(zero_copy_only=False)
-    texts = images.drop_null().cast(pa.binary()).to_pylist()
-    doubtful = np.zeros(len(texts), np.bool_)
-    take = pa.array(np.cumsum(there) - 1, mask=~there)
+    texts, doubtful = text_columns(images, [column.name for column in columns])
     found = []
-    column_texts = _columns(texts, tuple(column.name for column in columns))
-    for column, column_values in zip(columns, column_texts, strict=True):
-        if msgspec.UNSET in column_values:
-            lacks = np.array([text is msgspec.UNSET for text in column_values], np.bool_)
-            doubtful |= lacks
-            column_values = [None if text is msgspec.UNSET else text for text in column_values]
-        values, odd = exact(pa.array(column_values, pa.string()), column.type)
+    for column, column_texts in zip(columns, texts, strict=True):
+        values, odd = exact(column_texts, column.type)
         doubtful |= odd
-        found.append(values.take(take))
-    every = np.zeros(len(images), np.bool_)
-    every[there] = doubtful
-    return found, every
+        found.append(values)
+    return found, doubtful
