@@ -21,7 +21,7 @@ def local_rows(
 
     Args:
         spark: the session.
-        rows: the values of each, in the order of the columns.
+        rows: the values of each, in the order of the columns; times have a zone, structs are dicts.
         schema: the columns, or their DDL.
 
     Raises:
