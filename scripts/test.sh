@@ -9,6 +9,9 @@
 set -u
 cd "$(dirname "$0")/.."
 
+# Hundreds of processes are started here: each would compile all modules that it imports anew.
+unset PYTHONDONTWRITEBYTECODE
+
 PHASES="fast hostile spark merge kafka s3 verify airflow e2e browser killed consumers stack drawn histories campaign"
 LOGS=build/tests
 

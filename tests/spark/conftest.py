@@ -12,6 +12,7 @@ import pytest
 from waybill.envelopes import registry
 from waybill.lake import Lake
 from waybill.lake.session import start_session
+from waybill.lake.settings import SHORT_RUNS
 from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def spark() -> Iterator[SparkSession]:
     # The workers import the envelope of the tests by its name.
     root = str(Path(__file__).parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
-    # With Java's second compiler: in so long a session it saves a quarter of the time.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
+    # Tests hardly ever run the same query again: after six minutes of a processor the second
+    # compiler had still taken a quarter of them, and saved less.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     settings = Migration.model_validate(
         {
             "name": "tests",

@@ -17,6 +17,7 @@ from waybill.convert.beginning import STAGE, last_encoded
 from waybill.convert.decode import schemas_in
 from waybill.convert.encode import Encoding
 from waybill.counting import counted
+from waybill.lake.local_rows import local_rows
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import land
 from waybill.lake_columns import BATCHES, BEFORE_BATCH, BOOTSTRAP, CHANGE_PLACE
@@ -62,7 +63,7 @@ def begin_with_changes(context: StageContext, writing: EncodePlan) -> None:
             *(label, counted(len(ordered), "batch", "batches")),
         )
         ages = list(zip(ordered, range(len(ordered)), strict=True))
-        places = context.spark.createDataFrame(ages, "batch string, _age int")
+        places = local_rows(context.spark, ages, "batch string, _age int")
         newest = newest_rows(accepted, CHANGE_PLACE, lake.commits(log))
         inside = [F.col(name) for name in CHANGE_PLACE]
         rows = newest.join(F.broadcast(places), "batch").orderBy("_age", *inside)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import Code, ConflictError, WaybillError
 from waybill.lake.branches import STAGED, branches, doomed, same_as_main, whole
 from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
+from waybill.lake.local_rows import local_rows
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FEW_BYTES, FEW_ROWS
@@ -174,10 +175,7 @@ class Branch:
             return 0
         writer = self._catalog.data_file_writer(*self._path, schema)
         if writer is None:
-            frame = self._catalog.spark.createDataFrame(
-                [*map(tuple, rows)], from_arrow_schema(schema)
-            )
-            return self.append(frame)
+            return self.append(local_rows(self._catalog.spark, rows, from_arrow_schema(schema)))
         columns = zip(*rows, strict=True)
         arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from waybill.lake.local_rows import local_rows
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -27,7 +29,7 @@ def newest_rows(rows: DataFrame, place: Sequence[str], commits: Iterable[Commit]
             upkeep has let go are not among them: they are older, and distinguished by their ids.
     """
     known = {commit.batch: age for age, commit in enumerate(commits)}
-    ages = rows.sparkSession.createDataFrame(list(known.items()), "batch string, _age int")
+    ages = local_rows(rows.sparkSession, known.items(), "batch string, _age int")
     order = Window.partitionBy(*place).orderBy(F.asc_nulls_last("_age"), F.desc("batch"))
     ranked = rows.join(F.broadcast(ages), "batch", "left").withColumn(
         "_rank", F.row_number().over(order)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.exact_casts import misfit
@@ -286,4 +287,4 @@ class Resolver:
 
     def _among(self, keys: Iterable[str]) -> DataFrame:
         spark = self.increment.lake.spark
-        return spark.createDataFrame([(key,) for key in sorted(keys)], "key string")
+        return local_rows(spark, [(key,) for key in sorted(keys)], "key string")

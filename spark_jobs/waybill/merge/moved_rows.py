@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.lake.local_rows import local_rows
 from waybill.merge.exact_casts import misfit
 from waybill.merge.row_effects import effects, tombstones
 from waybill.merge.spark_rows import change_of
@@ -60,4 +61,4 @@ def _completed(
         "whole boolean, sources string, topic string, `partition` int, offset bigint, "
         "`index` int"
     )
-    return merge.lake.spark.createDataFrame(rows, ddl), below
+    return local_rows(merge.lake.spark, rows, ddl), below

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
+from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.exact_casts import misfit
@@ -180,7 +181,7 @@ class Settling:
     def _folded(self, keys: DataFrame, outcome: Outcome) -> tuple[DataFrame, int]:
         """Keys that no key change ever touched, any number of them."""
         history = self.resolver.every_effect(keys)
-        nothing = self.spark.createDataFrame([], STORED_DDL)
+        nothing = local_rows(self.spark, [], STORED_DDL)
         result = fold_chains(history, nothing, self.state).persist()
         refused = self.resolver.came(result.where("kind = 'refused'"))
         outcome.refused += self._refuse(self._refused(refused))
@@ -196,7 +197,7 @@ class Settling:
         unchanged = sum(orders.get(key) == row.order for key, row in rows.items())
         outcome.refused += self.refuse(odd)
         outcome.open_rows = outcome.open_rows or any(row.sources for row in rows.values())
-        frame = self.spark.createDataFrame(list(rows.values()), STORED_DDL)
+        frame = local_rows(self.spark, rows.values(), STORED_DDL)
         return self.part(typed(frame, self.state.columns), forced=True), unchanged
 
     def refuse(self, refused: list[Change]) -> int:
@@ -214,10 +215,10 @@ class Settling:
             "key string, `order` string, image string, topic string, `partition` int, "
             "offset bigint, `index` int, reason string"
         )
-        return self._refuse(self._refused(self.spark.createDataFrame(rows, ddl)))
+        return self._refuse(self._refused(local_rows(self.spark, rows, ddl)))
 
     def _refused(self, frame: DataFrame) -> DataFrame:
         return refused_rows(self.batch, self.qualified, frame)
 
     def _keys(self, keys: set[str]) -> DataFrame:
-        return self.spark.createDataFrame([(key,) for key in sorted(keys)], "key string")
+        return local_rows(self.spark, [(key,) for key in sorted(keys)], "key string")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.lake.local_rows import local_rows
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -78,7 +80,7 @@ def with_part(messages: DataFrame, parts: list[list[Range]]) -> DataFrame:
         for found in part
     ]
     schema = "topic string, partition int, range bigint, part int"
-    plan = messages.sparkSession.createDataFrame(rows, schema)
+    plan = local_rows(messages.sparkSession, rows, schema)
     joined = messages.withColumn("range", _range()).join(
         F.broadcast(plan), ["topic", "partition", "range"]
     )

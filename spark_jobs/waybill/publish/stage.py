@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, GateError
+from waybill.lake.local_rows import local_rows
 from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import BATCHES, OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
@@ -70,7 +71,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     rows: list[tuple[object, ...]] = []
     if span.upto is None:
         # Nothing has ever come. The batch is on record all the same: every target, no messages.
-        messages = context.spark.createDataFrame([], from_arrow_schema(OUTBOX))
+        messages = local_rows(context.spark, [], from_arrow_schema(OUTBOX))
     else:
         messages = lake.increment(*span).where(F.col("outcome") == "ok")
     groups = groups_by_target(lake, span)

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.envelopes import registry
+from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import NO_RULES, Rules
@@ -305,7 +306,7 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     """Compare some changes in full."""
     spark = side.outbox.sparkSession
     wanted = F.broadcast(
-        spark.createDataFrame(places, "topic string, partition int, offset bigint, index int")
+        local_rows(spark, places, "topic string, partition int, offset bigint, index int")
     )
     changes = side.changes.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
     mine: dict[tuple[Any, ...], Change] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGES
 from waybill.merge.stage import run_merge
 from waybill.records import Column, TableSchema, intern_schema
@@ -93,10 +94,9 @@ def put(lake: Lake, batch: str, rows: list[dict[str, Any]], schemas: list[TableS
     table = lake.ensure(lake.log("changes"), CHANGES, ("outcome",))
     branch = lake.branch(table, "convert", batch)
     found = [{**row, "batch": batch} for row in [*map(schema_row, schemas), *rows]]
-    frame = lake.spark.createDataFrame(
-        [tuple(row[name] for name in CHANGES.names) for row in found], from_arrow_schema(CHANGES)
-    )
     if found:
+        rows = [[row[name] for name in CHANGES.names] for row in found]
+        frame = local_rows(lake.spark, rows, from_arrow_schema(CHANGES))
         branch.append(frame.coalesce(1))
     branch.commit({}, {}, batch, "convert")
     branch.fast_forward()

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
+import pytest
+
 from tests.unit.inprocess.test_converter import history
+from waybill.cli import main
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONVERT = [sys.executable, "-m", "waybill.cli", "convert", "--from", "canal", "--to", "canal"]
@@ -22,6 +27,16 @@ def waybill(*words: object, given: bytes | None = None, **environment: str):
         check=False,
         env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs"), **environment},
     )
+
+
+def waybill_here(*words: object) -> tuple[int, str]:
+    """How the command ends, and what it prints, when this process runs it.
+
+    For what is said of many cases: a process of its own reads Great Expectations anew each time.
+    """
+    with redirect_stdout(StringIO()) as printed, pytest.raises(SystemExit) as end:
+        main([*map(str, words)])
+    return end.value.code, printed.getvalue()
 
 
 def messages_in(folder: Path) -> Path:

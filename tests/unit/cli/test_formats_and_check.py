@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.command_line import waybill
+from tests.unit.cli.command_line import waybill, waybill_here
 from tests.unit.inprocess.test_converter import canal, history
 from waybill.cli.formats import settings_of
 from waybill.envelopes import registry
@@ -83,10 +83,10 @@ def migration(tmp_path: Path, source: list[bytes], **fields: object) -> Path:
 
 
 def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
-    done = waybill("check", file, "--json")
-    assert done.returncode == code, done.stderr
+    ended, printed = waybill_here("check", file, "--json")
+    assert ended == code, printed
     found: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
+    for line in printed.splitlines():
         row = json.loads(line)
         found.setdefault(row["about"], []).append(f"{row['verdict']} {row['text']}")
     return found
@@ -107,6 +107,7 @@ def test_check_ends_with_2_when_something_must_be_mended(tmp_path):
     assert findings(file, 2)["losses"][0].startswith(
         "wrong WB-1104: canal to oms-default would lose"
     )
+    assert waybill("check", file).returncode == 2
     (tmp_path / "in/0.jsonl").unlink()
     (tmp_path / "in").rmdir()
     assert findings(file, 2)["source"][0].startswith("wrong WB-2001: there is no file or folder")
