@@ -81,6 +81,7 @@ def seen(demo, tab):
     """The page that a person gets who follows the demo's address and logs in."""
     page = tab(viewport={"width": 1280, "height": 900})
     page.goto(demo.address)
+    expect(page.get_by_label("Username")).to_be_visible()
     photograph(page, "demo-login")
     page.get_by_label("Username").fill(demo.user)
     page.get_by_label("Password").fill(demo.password)
@@ -163,7 +164,8 @@ def test_a_held_batch_is_published_because_a_person_says_so(demo, seen, ours):
     resize(seen, 1280)
     ours.get_by_role("link", name="Gate report").first.click()
     expect(ours.get_by_text("The quantity is never below zero").first).to_be_visible()
-    photograph(seen, "demo-gate-report")
+    fine(seen, "gate-report")
+    resize(seen, 1280)
 
     seen.goto(f"{demo.url}/required_actions")
     seen.get_by_role("link", name="does not pass the gate").click()

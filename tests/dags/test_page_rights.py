@@ -100,7 +100,7 @@ def test_nobody_gets_in_without_a_login(made, shown, path, token, monkeypatch):
     answer = TestClient(made).get(path, headers=headers)
     assert answer.status_code in (401, 403)
     assert "orders_held" not in answer.text
-    assert "All is well" not in answer.text
+    assert "The share is low" not in answer.text
     assert answer.headers["content-type"].startswith("text/html"), "a person reads it"
     assert "<h1>" in answer.text
 
@@ -111,7 +111,7 @@ def test_who_may_not_see_the_runs_sees_none_of_the_figures(client, manager, path
     page = read(client, path, 403)
     assert "Not for you to see" in page.text
     assert HELD not in page.text
-    assert "All is well" not in page.text
+    assert "The share is low" not in page.text
 
 
 def test_the_list_has_what_one_may_read(client, manager):

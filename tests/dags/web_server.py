@@ -54,7 +54,7 @@ def web_server(home: Path, environment: Mapping[str, str]) -> Iterator[Client]:
     )
     client = Client(f"http://127.0.0.1:{port}")
     try:
-        limit = time.monotonic() + 120
+        limit = time.monotonic() + 300
         while True:
             assert process.poll() is None, (home / "server.log").read_text()
             assert time.monotonic() < limit, "the web server does not come up"
