@@ -19,9 +19,11 @@ from playwright.sync_api import expect
 from tests.browser.screens import (
     IN_A_FRAME,
     SCHEMES,
+    SCREENSHOTS,
     WIDTHS,
     Watch,
     barriers,
+    cut,
     file_name,
     overhang,
     photograph,
@@ -60,6 +62,8 @@ PAGES = {
     f"batches/names_hostile/{HELD}": 200,
     f"gate/orders_held/{HELD}": 200,
     "gate/orders_held/20261126T000000.000-000000": 200,
+    "gate/orders_held/nothing": 404,
+    "gate/cloud_unreachable/nothing": 503,
     "batches/orders_held/nothing": 404,
     "runs/orders_held/nothing": 404,
     "quarantine/orders": 200,
@@ -80,17 +84,19 @@ PAGES = {
 }
 REPORTS = {
     "gate/stock_fine/20261126T000000.000-000000": 200,
-    "gate/orders_held/nothing": 404,
-    "gate/cloud_unreachable/nothing": 503,
 }
-"""Pages in a sandbox, where not even a test can run anything: the first is one that was kept and
-whose figures are gone."""
+"""Pages in a sandbox, where not even a test can run anything: those kept without their figures."""
 
 
 @pytest.fixture(scope="module")
-def server(airflow_home, tmp_path_factory):
-    """A web server of Airflow over migrations in every state."""
-    showcase = Showcase(tmp_path_factory.mktemp("states"))
+def showcase(tmp_path_factory):
+    """Migrations in every state."""
+    return Showcase(tmp_path_factory.mktemp("states"))
+
+
+@pytest.fixture(scope="module")
+def server(airflow_home, showcase):
+    """A web server of Airflow over them."""
     showcase.all_states()
     refuse_and_change(showcase)
     figures = reports_folder(showcase.file("stock_fine"), "20261126T000000.000-000000")
@@ -169,6 +175,53 @@ def test_everybody_can_use_it_at_any_width(visit, admin, server, path):
             assert watch.faults == []
             assert watch.hosts == {server.base_url.removeprefix("http://")}
     photograph(admin, f"page-{file_name(path)}", full=True)
+
+
+PICTURES = {
+    "migrations": ("migrations", 860),
+    "migration": ("dags/orders_held", 1000),
+    "batch": (f"batches/orders_held/{HELD}", 960),
+}
+"""What the docs show: the address, and how many pixels of its height."""
+
+ELSEWHERE = """([folder, shown]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    texts.currentNode.data = texts.currentNode.data.replaceAll(folder, shown);
+  }
+}"""
+"""Shows a folder as another one: that of a test says nothing to readers of the docs."""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_for_the_docs_show_whole_tables(visit, admin, showcase, name):
+    """`make pictures` takes them along."""
+    path, height = PICTURES[name]
+    admin.emulate_media(color_scheme="light")
+    admin.set_viewport_size({"width": 1280, "height": height})
+    visit(path)
+    admin.evaluate(ELSEWHERE, [str(showcase.folder), "/srv/waybill"])
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    admin.screenshot(path=SCREENSHOTS / f"docs-{name}.png", animations="disabled")
+    assert cut(admin) == []
+
+
+def test_the_list_is_whole_beside_airflow_s_menu(visit, admin):
+    admin.set_viewport_size({"width": 1200, "height": 900})
+    visit("migrations")
+    assert cut(admin) == []
+
+
+def test_the_page_that_asks_for_the_login_has_the_style_sheet(server, tab):
+    page = tab()
+    for width in WIDTHS:
+        resize(page, width)
+        answer = page.goto(f"{server.base_url}/waybill/migrations")
+        assert answer.status == 401
+        assert page.evaluate("() => document.styleSheets[0].cssRules.length") > 0
+        assert barriers(page) == []
+        assert overhang(page) <= 0
+    photograph(page, "page-login")
 
 
 @pytest.mark.parametrize("path", REPORTS)
