@@ -115,6 +115,11 @@ test-demo: setup ## Run the tests of the demo
 test-browser: setup browser ## Run the tests of the pages in a browser
 	@scripts/test.sh browser
 
+.PHONY: pictures
+pictures: setup browser ## Take the pictures of the docs anew
+	@$(PYTEST) -q -n 0 tests/browser/test_states.py -k pictures
+	@for name in migrations migration batch; do cp .waybill/screenshots/docs-$$name.png docs/images/$$name.png; done
+
 .PHONY: test-consumers
 test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes, and DuckDB the lake
 	@scripts/test.sh consumers

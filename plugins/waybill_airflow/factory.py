@@ -234,10 +234,10 @@ def _check_notifiers(spec: Migration) -> None:
     """
     if spec.alerts is None:
         return
-    from waybill_airflow.signals.alerts import notifier_of
+    from waybill_airflow.signals.notifiers import check_receiver
 
     for receiver in spec.alerts.to:
-        notifier_of(receiver)
+        check_receiver(receiver)
 
 
 def _alerts(spec: Migration, file: Path) -> dict[str, Any]:

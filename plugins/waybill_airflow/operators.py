@@ -36,12 +36,12 @@ from waybill.spec.durations import moment_of, seconds_of
 from waybill.spec.file import load_migration
 from waybill_airflow import approval, library, outcome, places, submission
 from waybill_airflow.drivers import find_driver, fits
-from waybill_airflow.links import GateReportLink
+from waybill_airflow.links import BatchLink, GateReportLink
 from waybill_airflow.outcome import StageFailed
 from waybill_airflow.params import BATCH_PATTERN
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
     from waybill.spec.migration import Migration
     from waybill_airflow.approval import Answer
@@ -93,6 +93,7 @@ class StageOperator(SparkSubmitOperator):
     )
     overwrite_rtif_after_execution = True
     """The task's page shows the arguments that Spark was really started with."""
+    operator_extra_links: Sequence[BaseOperatorLink] = (BatchLink(),)
     ui_color = "#e8f0fe"
 
     def __init__(
@@ -115,6 +116,8 @@ class StageOperator(SparkSubmitOperator):
             "application_args", ["--migration", migration, "--batch", batch, "--mode", mode]
         )
         super().__init__(**kwargs)
+        if stage not in STAGES:
+            self.operator_extra_links = ()
         self.stage = stage
         self.migration = migration
         self.batch = batch
@@ -295,7 +298,7 @@ class GateOperator(StageOperator):
     a person: the task waits in *Required actions* and goes on with the answer.
     """
 
-    operator_extra_links = (GateReportLink(),)
+    operator_extra_links = (BatchLink(), GateReportLink())
     ui_color = "#fef7e0"
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from waybill_airflow.links import MOUNT, ROUTE, GateReportLink
+from waybill_airflow.links import MOUNT, ROUTE, BatchLink, GateReportLink
 from waybill_airflow.places import base_path, tabs_shown
 
 
@@ -47,7 +47,7 @@ class WaybillPlugin(AirflowPlugin):
     """Pages behind Airflow's login, and the buttons that open them."""
 
     name = "waybill"
-    operator_extra_links = [GateReportLink()]  # noqa: RUF012 - as Airflow declares it
+    operator_extra_links = [BatchLink(), GateReportLink()]  # noqa: RUF012 - as Airflow declares it
     # Made with the class: an error then leaves out this plugin, later it would hide all of them.
     external_views = views()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -36,17 +37,20 @@ def resize(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": WIDTHS.get(width, WIDTHS[390])})
 
 
-def photograph(page: Page, name: str, full: bool = False) -> None:
-    """Keep pictures of what is shown at every width, light and dark.
+def photograph(
+    page: Page, name: str, full: bool = False, widths: Collection[int] = tuple(WIDTHS)
+) -> None:
+    """Keep pictures of what is shown, light and dark.
 
     Args:
         page: the page; it is left as wide as it was.
         name: of the pictures.
         full: whether all of the page, not only what fits on the screen.
+        widths: of the window, one after the other.
     """
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     before = page.viewport_size
-    for width in WIDTHS:
+    for width in widths:
         resize(page, width)
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
@@ -113,6 +117,17 @@ def overhang(page: Page | Frame) -> int:
         page.wait_for_function(f"() => {WIDER} <= 0", timeout=5000)
     width: int = page.evaluate(f"() => {WIDER}")
     return width
+
+
+SIDEWAYS = """() => [...document.querySelectorAll('.wide:not(figure .wide)')]
+  .filter((one) => one.scrollWidth > one.clientWidth)
+  .map((one) => one.getAttribute('aria-label'))"""
+
+
+def cut(page: Page) -> list[str]:
+    """Tables, but for those of charts, whose last columns are only seen after scrolling."""
+    found: list[str] = page.evaluate(SIDEWAYS)
+    return found
 
 
 CONTROLS = """() => {

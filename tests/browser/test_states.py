@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -18,22 +19,24 @@ from playwright.sync_api import expect
 from tests.browser.screens import (
     IN_A_FRAME,
     SCHEMES,
+    SCREENSHOTS,
     WIDTHS,
     Watch,
     barriers,
+    cut,
     file_name,
     overhang,
     photograph,
     resize,
     tabbed,
 )
-from tests.dags.showcase import HOSTILE, Showcase
+from tests.dags.showcase import HELD, HOSTILE, Showcase
 from tests.dags.values_lake import refuse_and_change
 from tests.dags.web_server import PASSWORDS, token_of, web_server
+from waybill.validate.results import DATA, reports_folder
 
-pytestmark = [pytest.mark.airflow, pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.airflow, pytest.mark.e2e, pytest.mark.timeout(400)]
 
-HELD = "20261126T300000.000-held00"
 ROW = urlencode({"table": "shop.parcels", "key": "1"})
 
 
@@ -55,8 +58,12 @@ PAGES = {
     "dags/torn": 503,
     "dags/somebody_elses": 200,
     f"batches/orders_held/{HELD}": 200,
-    "batches/invoices_taken/20261126T300000.000-killed": 200,
+    "batches/invoices_taken/20261126T210000.000-killed": 200,
     f"batches/names_hostile/{HELD}": 200,
+    f"gate/orders_held/{HELD}": 200,
+    "gate/orders_held/20261126T000000.000-000000": 200,
+    "gate/orders_held/nothing": 404,
+    "gate/cloud_unreachable/nothing": 503,
     "batches/orders_held/nothing": 404,
     "runs/orders_held/nothing": 404,
     "quarantine/orders": 200,
@@ -76,19 +83,24 @@ PAGES = {
     "nothing": 404,
 }
 REPORTS = {
-    "gate/orders_held/20261126T000000.000-000000": 200,
-    "gate/orders_held/nothing": 404,
-    "gate/cloud_unreachable/nothing": 503,
+    "gate/stock_fine/20261126T000000.000-000000": 200,
 }
-"""Pages in a sandbox, where not even a test can run anything."""
+"""Pages in a sandbox, where not even a test can run anything: those kept without their figures."""
 
 
 @pytest.fixture(scope="module")
-def server(airflow_home, tmp_path_factory):
-    """A web server of Airflow over migrations in every state."""
-    showcase = Showcase(tmp_path_factory.mktemp("states"))
+def showcase(tmp_path_factory):
+    """Migrations in every state."""
+    return Showcase(tmp_path_factory.mktemp("states"))
+
+
+@pytest.fixture(scope="module")
+def server(airflow_home, showcase):
+    """A web server of Airflow over them."""
     showcase.all_states()
     refuse_and_change(showcase)
+    figures = reports_folder(showcase.file("stock_fine"), "20261126T000000.000-000000")
+    Path(figures, DATA).unlink()
     environment = {"WAYBILL_MIGRATIONS": str(showcase.migrations)}
     subprocess.run(
         [sys.executable, "-m", "airflow", "dags", "reserialize"],
@@ -165,6 +177,53 @@ def test_everybody_can_use_it_at_any_width(visit, admin, server, path):
     photograph(admin, f"page-{file_name(path)}", full=True)
 
 
+PICTURES = {
+    "migrations": ("migrations", 860),
+    "migration": ("dags/orders_held", 1000),
+    "batch": (f"batches/orders_held/{HELD}", 960),
+}
+"""What the docs show: the address, and how many pixels of its height."""
+
+ELSEWHERE = """([folder, shown]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    texts.currentNode.data = texts.currentNode.data.replaceAll(folder, shown);
+  }
+}"""
+"""Shows a folder as another one: that of a test says nothing to readers of the docs."""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_for_the_docs_show_whole_tables(visit, admin, showcase, name):
+    """`make pictures` takes them along."""
+    path, height = PICTURES[name]
+    admin.emulate_media(color_scheme="light")
+    admin.set_viewport_size({"width": 1280, "height": height})
+    visit(path)
+    admin.evaluate(ELSEWHERE, [str(showcase.folder), "/srv/waybill"])
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    admin.screenshot(path=SCREENSHOTS / f"docs-{name}.png", animations="disabled")
+    assert cut(admin) == []
+
+
+def test_the_list_is_whole_beside_airflow_s_menu(visit, admin):
+    admin.set_viewport_size({"width": 1200, "height": 900})
+    visit("migrations")
+    assert cut(admin) == []
+
+
+def test_the_page_that_asks_for_the_login_has_the_style_sheet(server, tab):
+    page = tab()
+    for width in WIDTHS:
+        resize(page, width)
+        answer = page.goto(f"{server.base_url}/waybill/migrations")
+        assert answer.status == 401
+        assert page.evaluate("() => document.styleSheets[0].cssRules.length") > 0
+        assert barriers(page) == []
+        assert overhang(page) <= 0
+    photograph(page, "page-login")
+
+
 @pytest.mark.parametrize("path", REPORTS)
 def test_everybody_can_use_a_report_too(visit, admin, tab, path):
     watch = visit(path)
@@ -188,6 +247,7 @@ def test_everybody_can_use_a_report_too(visit, admin, tab, path):
         "migrations",
         "dags/orders_held",
         f"batches/orders_held/{HELD}",
+        f"gate/orders_held/{HELD}",
         "quarantine/orders",
         message(0),
         f"rows/orders?{ROW}",
@@ -225,6 +285,7 @@ def test_the_form_can_be_used_by_keyboard(visit, admin, width):
     [
         "dags/names_hostile",
         f"batches/names_hostile/{HELD}",
+        f"gate/names_hostile/{HELD}",
         "quarantine/orders",
         message(4),
         f"rows/orders?{ROW}",

@@ -8,7 +8,7 @@ from airflow.api_fastapi.core_api import security
 
 from waybill_airflow.web.airflow_runs import RunFacts
 
-HELD = "20261126T300000.000-held00"
+HELD = "20261126T210000.000-held00"
 RUN = "manual__2026-11-26T16:00:00+00:00"
 FAILED = RunFacts(RUN, "failed", "20261126T080000.000-000008")
 

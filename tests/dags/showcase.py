@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.unit.overview.made_lake import MadeLake
+from tests.unit.validate.test_measured import rule, shares, spoken
+from tests.unit.validate.test_page import checked, result
 from waybill.overview.files import reports
 from waybill.overview.writing import write_overview
 from waybill.spec.file import load_migration
-from waybill.validate.results import PAGE, reports_folder
+from waybill.validate.measured import trend_of
+from waybill.validate.results import keep
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
@@ -38,6 +41,12 @@ lake: {{warehouse: {folder}/lake}}
 """
 
 HOUR = 3_600_000
+
+EARLIER = "20261125T230000.000-00000"
+"""What ids of batches begin with that were before those of a showcase."""
+
+HELD = "20261126T210000.000-held00"
+"""The batch that the gate holds."""
 
 
 class Showcase:
@@ -93,40 +102,60 @@ class Showcase:
         self.gate(spec, "20261126T000000.000-000000")
         return lake
 
-    def gate(self, spec: Migration, batch: str) -> None:
-        """A page of the gate."""
-        place = Path(reports_folder(spec, batch), PAGE)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text('<!doctype html><html lang="en"><title>gate</title><p>All is well</p>')
+    def gate(self, spec: Migration, batch: str, holds: bool = False) -> None:
+        """What the gate would have kept of a batch: figures, a page, and what came before.
+
+        Args:
+            spec: the migration.
+            batch: the batch.
+            holds: whether rules are not met, which found hostile names.
+        """
+        before = [spoken(f"{EARLIER}{number}", 0.01 * number) for number in range(1, 7)]
+        checks = [rule(), checked(True, arguments={"value_set": ["open", HOSTILE], "mostly": 0.9})]
+        if holds:
+            found = [{"where": HOSTILE, "value": 559_412.375}, {"where": "shop.people", "value": 2}]
+            checks += [
+                rule(False, look="waybill quarantine list FILE", observed=found),
+                checked(severity="warning", arguments={"column": HOSTILE, "min_value": 0}),
+                checked(error=f"there is no column {HOSTILE}"),
+            ]
+        rows = [{"table": HOSTILE, "rows": 5_594_120, "share": 0.000012}]
+        profiles = {**shares(0.04), "tables": rows, "trends": []}
+        outcome = "failed" if holds else "passed"
+        now = result(batch=batch, checks=checks, profiles=profiles, outcome=outcome)
+        if not holds:
+            now.differences, now.accounts = [], []
+        keep(spec, now, trend_of(now, before))
 
     def all_states(self) -> None:
         """A migration in every state."""
 
         def held(lake: MadeLake) -> None:
-            lake.snapshot("20261126T300000.000-held00", 52_310)
-            lake.convert("20261126T300000.000-held00", 7_901)
-            branch = lake.merge("20261126T300000.000-held00")
-            lake.validate("20261126T300000.000-held00", branch, passes=False)
-            lake.snapshot("20261126T310000.000-behind", 48_000)
-            lake.convert("20261126T310000.000-behind")
+            lake.snapshot(HELD, 52_310)
+            lake.convert(HELD, 7_901)
+            branch = lake.merge(HELD)
+            lake.validate(HELD, branch, passes=False)
+            lake.snapshot("20261126T220000.000-behind", 48_000)
+            lake.convert("20261126T220000.000-behind")
 
         def refusing(lake: MadeLake) -> None:
-            lake.run("20261126T300000.000-refuse", 41_007, 12)
+            lake.run("20261126T210000.000-refuse", 41_007, 12)
 
         def waiting(lake: MadeLake) -> None:
             why = "column price of shop.orders was decimal(10,2) and is varchar(20)"
             waits = {"since": "20261126T190000.000-000013", "time": 1, "why": why, "changes": 1200}
             lake.tables_held = {"shop.orders": waits, "shop.people": waits}
-            lake.run("20261126T300000.000-waits0", 41_000)
+            lake.run("20261126T210000.000-waits0", 41_000)
 
         def killed(lake: MadeLake) -> None:
-            lake.snapshot("20261126T300000.000-killed", 31_000)
-            lake.run("20261126T310000.000-after0", 12_000)
+            lake.snapshot("20261126T210000.000-killed", 31_000)
+            lake.run("20261126T220000.000-after0", 12_000)
 
         def nothing(_lake: MadeLake) -> None:
             pass
 
         self.with_lake("orders_held", held)
+        self.gate(self.file("orders_held"), HELD, holds=True)
         self.with_lake("customers_refusing", refusing)
         self.with_lake("goods_waiting", waiting)
         self.with_lake("stock_fine", nothing, 'schedule: "@daily"')
@@ -134,6 +163,7 @@ class Showcase:
         self.with_lake("returns_late", nothing, 'schedule: "@hourly"', ago=30 * HOUR)
         self.with_lake("parcels_failing", nothing, batches=9)
         self.with_lake("names_hostile", held, table=HOSTILE, batches=3)
+        self.gate(self.file("names_hostile"), HELD, holds=True)
         self.file("prices_new")
         (self.migrations / "torn.yaml").write_text("name: [\n")
         cloud = TEXT.format(name="cloud_unreachable", folder=self.folder, more="")

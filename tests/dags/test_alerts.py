@@ -11,20 +11,26 @@ from email.message import EmailMessage
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from aiosmtpd.controller import Controller
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.bases.operator import ExecutorSafeguard
 
 from tests.dags.conftest import PROJECT
 from tests.dags.receivers import Kept
-from tests.dags.showcase import Showcase
+from tests.dags.showcase import HOUR, Showcase
 from tests.dags.test_approval import RULE, no
 from waybill.errors import ConfigurationError
+from waybill.overview.schema import BatchAccount, Verdict
 from waybill.report import StageReport
+from waybill.sources.kafka import retention
+from waybill.sources.kafka.retention import Endangered
+from waybill.spec.alerts import CONNECTIONS
 from waybill.spec.file import load_migration
 from waybill_airflow.factory import check_migrations, migration_dags
 from waybill_airflow.free_ports import free_port
-from waybill_airflow.signals import after_stage, alerts
+from waybill_airflow.signals import after_stage, alerts, notifiers, watching
 
 pytestmark = pytest.mark.airflow
 
@@ -143,6 +149,7 @@ def test_refused_messages_are_reported_once_the_rest_is_published(tmp_path, mail
     ((subject, text),) = mail.texts
     assert subject == "orders: 12 rows refused"
     assert "Batch last of orders is published.<br>convert refused 12: json" in text
+    assert "The gate allows 5% of the messages of a topic (quality.max_refused_share)." in text
     assert "waybill quarantine list" in text
     link = "https://airflow.example.org/base/dags/orders/runs/manual__2026-11-26T16%3A00%3A00%2B00"
     assert f'href="{link}"' in text
@@ -157,11 +164,138 @@ def test_changed_columns_are_reported(tmp_path, mail):
     ((subject, text),) = mail.texts
     assert subject == "orders: columns changed in 1 table"
     assert "shop.orders: price added (decimal(10,2))" in text
+    assert "waybill status" in text
+
+
+def test_the_limit_of_what_is_refused_is_that_of_the_rule(tmp_path):
+    spec = Showcase(tmp_path).file("orders", "quality: {suites: [tables]}")
+    account = BatchAccount(1, "orders", "b-1", "published", [], [], [])
+    assert alerts._limit(spec, account) == [], "no suite has one"
+    verdict = Verdict("passed", limits={"refused_share": [0.012, 0.3]})
+    (told,) = alerts._limit(spec, msgspec.structs.replace(account, verdict=verdict))
+    assert "1.2% of the messages" in told
+    assert "The gate allows 30%" in told
 
 
 def test_a_batch_that_is_as_others_tells_nobody(tmp_path, mail):
     published(tmp_path, lambda lake: lake.run("last", 1000))
     assert mail.texts == []
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    """Has the DAG beside a migration look, and tell."""
+    monkeypatch.setattr(ExecutorSafeguard, "test_mode", True)
+    monkeypatch.setattr(watching, "ask_source", lambda _spec: None)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/base/")
+
+    def look(file: Path) -> None:
+        operator = watching.WatchOperator(task_id="watch", migration=str(file))
+        run = SimpleNamespace(dag_id="orders_watch", run_id="scheduled__1")
+        ti = SimpleNamespace(xcom_pull=lambda **_more: None)
+        operator.execute({"ti": ti, "dag_run": run})
+
+    return look
+
+
+def told_about(mail: Letters, subject: str, *parts: str) -> None:
+    """Exactly one letter, with a link to the page of the migration."""
+    ((found, text),) = mail.texts
+    assert found == subject
+    page = "https://airflow.example.org/base/waybill/dags/orders"
+    for part in (*parts, f'href="{page}"'):
+        assert part in text
+
+
+def looks_for(event: str, more: str = "") -> str:
+    to = "[{arguments: {to: on-call@example.org, from_email: waybill@example.org}}]"
+    return f"alerts: {{to: {to}, on: [{event}]{more}}}\n"
+
+
+def test_a_late_migration_is_told_by_mail(tmp_path, mail, watch):
+    showcase = Showcase(tmp_path)
+    more = looks_for("late", ", late_after: 29h")
+    showcase.with_lake("orders", lambda _lake: None, more, batches=2, ago=30 * HOUR)
+    watch(showcase.migrations / "orders.yaml")
+    told_about(mail, "orders is late", "late_after is 29h", "waybill status")
+
+
+def test_a_batch_that_stands_is_told_by_mail(tmp_path, mail, watch):
+    def left(lake) -> None:
+        lake.snapshot("left", 100)
+
+    showcase = Showcase(tmp_path)
+    showcase.with_lake("orders", left, looks_for("stalled"), batches=2, ago=30 * HOUR)
+    watch(showcase.migrations / "orders.yaml")
+    parts = ("stalled_after is 2h", "waybill run", "--batch left")
+    told_about(mail, "orders: batch left stands", *parts)
+
+
+def test_messages_that_expire_unread_are_told_by_mail(tmp_path, mail, watch, monkeypatch):
+    found = [Endangered("shop.eu", 1, 7, 1200, 36_000.0)]
+    monkeypatch.setattr(retention, "endangered", lambda *_asked: found)
+    file = tmp_path / "orders.yaml"
+    source = "source: {kafka: {connection: kafka_orders, topics: [shop.eu]}, envelope: canal}"
+    lake = f"lake: {{warehouse: {tmp_path}/lake}}"
+    file.write_text(f"name: orders\n{source}\n{lake}\n{looks_for('retention')}")
+    watch(file)
+    parts = ("More than 50%", "shop.eu/1: 1,200 offsets", "waybill run")
+    told_about(mail, "orders: messages expire unread", *parts)
+
+
+@pytest.mark.parametrize(
+    ("to", "extra"),
+    [
+        ("mail_ops", {"to": ["on-call@example.org"]}),
+        ("[mail_ops]", {"to": "on-call@example.org"}),
+        ("[{connection: mail_ops, arguments: {to: on-call@example.org}}]", {}),
+    ],
+)
+def test_a_connection_alone_sends_mail(tmp_path, mail, monkeypatch, to, extra):
+    known = json.loads(os.environ["AIRFLOW_CONN_SMTP_DEFAULT"])
+    known["extra"] |= {"from_email": "waybill@example.org", **extra}
+    monkeypatch.setenv("AIRFLOW_CONN_MAIL_OPS", json.dumps(known))
+    monkeypatch.delenv("AIRFLOW_CONN_SMTP_DEFAULT")
+    more = f"alerts: {{to: {to}, on: [refused]}}\n"
+    published(tmp_path, lambda lake: lake.run("last", 1000, 12), more)
+    ((subject, text),) = mail.texts
+    assert subject == "orders: 12 rows refused"
+    assert "waybill quarantine list" in text
+
+
+@pytest.mark.parametrize(
+    ("to", "connection", "says"),
+    [
+        (
+            "ops",
+            {"conn_type": "aws"},
+            "the connection ops is of type aws, and messages are sent by connections of type smtp "
+            "or slackwebhook",
+        ),
+        ("[ops]", {"conn_type": "smtp"}, "nothing says whom the connection ops writes to"),
+        ("[ops]", {"conn_type": "slackwebhook"}, "there is no notifier airflow.providers.slack"),
+        ("[{connection: ops, notifier: a.B}]", {"conn_type": "smtp"}, "not both"),
+    ],
+)
+def test_a_connection_that_cannot_send_is_a_sentence_about_the_file(
+    migrations, monkeypatch, to, connection, says
+):
+    monkeypatch.setenv("AIRFLOW_CONN_OPS", json.dumps(connection))
+    file = migrations("shop", f"alerts: {{to: {to}}}\n")
+    with pytest.raises(ConfigurationError) as error:
+        check_migrations()
+    assert says in str(error.value)
+    assert str(file) in str(error.value)
+
+
+def test_a_connection_that_is_not_here_is_left_to_who_sends(migrations, caplog):
+    migrations("shop", "alerts: {to: nobody_has_this}\n")
+    check_migrations()
+    assert "the connection nobody_has_this cannot be looked at here" in caplog.text
+
+
+def test_the_library_knows_which_connections_send():
+    assert tuple(notifiers.KINDS) == CONNECTIONS
 
 
 def test_any_notifier_gets_what_its_arguments_ask_for(tmp_path):

@@ -112,11 +112,11 @@ class TestDag:
         assert again.dag_id == dag.dag_id
         links = [again.get_task(stage).operator_extra_links for stage in STAGES]
         assert [[link.name for link in found] for found in links] == [
-            [],
-            [],
-            [],
-            ["Gate report"],
-            [],
+            ["Waybill batch"],
+            ["Waybill batch"],
+            ["Waybill batch"],
+            ["Waybill batch", "Gate report"],
+            ["Waybill batch"],
         ]
 
     def test_two_readings_are_one(self, dag):

@@ -44,6 +44,7 @@ def test_every_stage_gets_the_batch_of_the_run_and_returns_its_report(run, fake_
     assert not any({"--until-time", "--drop-held"} & given.keys() for _, given in calls)
     for stage in STAGES:
         assert values[stage, "return_value"]["batch"] == batch
+        assert values[stage, "_link_BatchLink"] == f"/waybill/batches/small/{batch}"
     assert values["validate", "_link_GateReportLink"] == f"/waybill/gate/small/{batch}"
 
 

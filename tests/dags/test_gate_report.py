@@ -25,7 +25,7 @@ from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS
 
 pytestmark = pytest.mark.airflow
 
-BATCH, HELD = "20261126T010000.000-000001", "20261126T300000.000-held00"
+BATCH, HELD = "20261126T010000.000-000001", "20261126T210000.000-held00"
 
 
 @pytest.fixture

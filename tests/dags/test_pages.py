@@ -96,9 +96,9 @@ def test_a_batch_shows_its_sum_stage_by_stage(client):
 
 
 def test_a_batch_whose_run_was_killed_says_who_took_over(client):
-    page = read(client, "/batches/invoices_taken/20261126T300000.000-killed")
+    page = read(client, "/batches/invoices_taken/20261126T210000.000-killed")
     assert page.text.count("The run of this batch did not get here") >= 2
-    later = "/waybill/batches/invoices_taken/20261126T310000.000-after0"
+    later = "/waybill/batches/invoices_taken/20261126T220000.000-after0"
     assert later in page.attributes("href")
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,9 +19,10 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from tests.dags.conftest import PROJECT
 from tests.dags.receivers import Collector, StatsD
 from tests.dags.showcase import Showcase, tampered
-from waybill.overview.files import read_index
+from waybill.overview.files import ACCOUNT, read_index
 from waybill.overview.writing import write_overview
 from waybill.report import StageReport
+from waybill.validate.results import reports_folder
 from waybill_airflow.signals import after_stage, metrics
 from waybill_airflow.signals.metrics import METRICS, Figure, figures_of, figures_of_lake
 
@@ -76,10 +78,10 @@ def test_the_gate_s_verdict_is_counted(verdict):
 
 def test_a_lake_in_figures(showcase):
     def held(lake) -> None:
-        lake.snapshot("20261126T300000.000-held00", 500)
-        lake.convert("20261126T300000.000-held00", 3)
-        branch = lake.merge("20261126T300000.000-held00")
-        lake.validate("20261126T300000.000-held00", branch, passes=False)
+        lake.snapshot("20261126T210000.000-held00", 500)
+        lake.convert("20261126T210000.000-held00", 3)
+        branch = lake.merge("20261126T210000.000-held00")
+        lake.validate("20261126T210000.000-held00", branch, passes=False)
 
     showcase.with_lake("orders", held, batches=2)
     complete_up_to(showcase.file("orders"), "2026-01-02T03:04:05Z")
@@ -234,11 +236,32 @@ def test_a_published_batch_updates_its_tables_and_targets(showcase):
     assert updates["orders/targets/canal"] == {
         "batch": FIRST,
         "verdict": "passed",
+        "rows": rows,
         "messages": rows,
         "places": [f"out/{FIRST}/manifest.json"],
+        "complete_up_to": "2026-01-02T03:04:05Z",
     }
     again = updated(spec, FIRST, repeated=True)
     assert again == updates, "whoever ran it before may have been killed before Airflow knew"
+
+
+@pytest.mark.parametrize(
+    ("times", "complete"),
+    [
+        (["2026-01-02T03:04:05Z", "2026-01-02T04:04:04+01:00"], "2026-01-02T04:04:04+01:00"),
+        (["2026-01-02T03:04:05.5Z", "2026-01-02T03:04:05Z"], "2026-01-02T03:04:05Z"),
+        (["2026-01-02T03:04:05Z", None], None),
+        ([], None),
+    ],
+)
+def test_a_target_is_complete_as_far_as_the_table_furthest_behind(showcase, times, complete):
+    showcase.with_lake("orders", passes, batches=1)
+    spec = showcase.file("orders")
+    place = Path(reports_folder(spec, FIRST), ACCOUNT)
+    told = json.loads(place.read_text())
+    told["tables"] = [{"table": f"t{n}", "complete": time} for n, time in enumerate(times)]
+    place.write_text(json.dumps(told))
+    assert updated(spec, FIRST)["orders/targets/canal"]["complete_up_to"] == complete
 
 
 def test_what_an_earlier_run_had_left_is_updated_too(showcase):

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from waybill.errors import ConfigurationError, DriverError
 from waybill.lake import properties_file
-from waybill.report import StageReport
+from waybill.report import STAGES, StageReport
 from waybill.spec.file import load_migration
 from waybill_airflow import operators, submission
 from waybill_airflow.drivers import find_driver
@@ -278,14 +278,31 @@ def test_settings_of_the_cluster_hold_beside_those_of_the_migration(tmp_path, mo
     assert written.read_text() == "spark.executor.memory 4g\nspark.a.b 1\nspark.a.b=2\n"
 
 
-def test_the_button_knows_the_batch(migrations, fake_stages):
-    file = migrations("shop")
+def links_of(operator) -> dict[str, str]:
+    """Where the buttons of a task lead."""
     key = SimpleNamespace(dag_id="shop")
-    operator = stage(file, "validate")
-    (link,) = operator.operator_extra_links
-    assert link.get_link(operator, ti_key=key) == ""
+    return {
+        link.name: link.get_link(operator, ti_key=key) for link in operator.operator_extra_links
+    }
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_has_a_button_to_its_batch(migrations, fake_stages, name):
+    operator = stage(migrations("shop"), name)
+    assert links_of(operator)["Waybill batch"] == "", "it has not begun"
     operator.execute({})
-    assert link.get_link(operator, ti_key=key) == "/waybill/gate/shop/b-1"
+    assert links_of(operator)["Waybill batch"] == "/waybill/batches/shop/b-1"
+
+
+def test_upkeep_belongs_to_no_batch(migrations):
+    assert links_of(stage(migrations("shop"), "upkeep")) == {}
+
+
+def test_the_gate_has_a_button_to_its_report(migrations, fake_stages):
+    operator = stage(migrations("shop"), "validate")
+    assert links_of(operator)["Gate report"] == ""
+    operator.execute({})
+    assert links_of(operator)["Gate report"] == "/waybill/gate/shop/b-1"
 
 
 def test_the_button_is_there_after_the_gate_said_no(migrations, fake_stages):
@@ -293,8 +310,10 @@ def test_the_button_is_there_after_the_gate_said_no(migrations, fake_stages):
     operator = stage(migrations("shop"), "validate")
     with pytest.raises(AirflowFailException):
         operator.execute({})
-    (link,) = operator.operator_extra_links
-    assert link.get_link(operator, ti_key=SimpleNamespace(dag_id="shop")).endswith("/shop/b-1")
+    assert links_of(operator) == {
+        "Waybill batch": "/waybill/batches/shop/b-1",
+        "Gate report": "/waybill/gate/shop/b-1",
+    }
 
 
 def test_a_url_that_names_no_bucket_fails_at_once(migrations, fake_stages):

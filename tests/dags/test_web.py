@@ -140,7 +140,16 @@ def test_nothing_describes_the_application():
     ]
 
 
-@pytest.mark.parametrize("route", routes())
+def test_the_page_that_asks_for_the_login_is_dressed(server):
+    status, _, text = ask(server, "/waybill/migrations")
+    assert (status, "/waybill/static/waybill.css" in text) == (401, True)
+    status, headers, text = ask(server, "/waybill/static/waybill.css")
+    assert (status, "color-scheme" in text) == (200, True)
+    assert headers["Content-Type"].startswith("text/css")
+    assert ask(server, "/waybill/static/waybill.css", method="POST")[0] == 405
+
+
+@pytest.mark.parametrize("route", [route for route in routes() if not route.startswith("/static")])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 def test_nobody_gets_in_without_a_login(server, route, method):
     names = {"dag_id": "shop", "batch": "b-1", "run_id": "r-1", "name": "waybill.css"}

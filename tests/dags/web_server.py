@@ -23,27 +23,30 @@ PASSWORDS = {"admin": "open", "viewer": "look"}
 
 
 @contextmanager
-def web_server(home: Path, environment: Mapping[str, str]) -> Iterator[Client]:
+def web_server(home: Path, environment: Mapping[str, str], path: str = "") -> Iterator[Client]:
     """Start it over a migrated database.
 
     Args:
         home: Airflow's.
         environment: further variables of the server.
+        path: that it is served under, with a slash before.
 
     Returns:
         A client in which the admin is logged in.
     """
     port = free_port()
+    base = f"http://127.0.0.1:{port}{path}"
+    said = home / f"server-{port}.log"
     passwords = home / "passwords.json"
     passwords.write_text(json.dumps(PASSWORDS))
     everything = {
         **os.environ,
-        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__API__BASE_URL": base,
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
         **environment,
     }
-    log = (home / "server.log").open("wb")
+    log = said.open("wb")
     command = ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
@@ -52,11 +55,11 @@ def web_server(home: Path, environment: Mapping[str, str]) -> Iterator[Client]:
         stderr=log,
         start_new_session=True,
     )
-    client = Client(f"http://127.0.0.1:{port}")
+    client = Client(base)
     try:
-        limit = time.monotonic() + 120
+        limit = time.monotonic() + 300
         while True:
-            assert process.poll() is None, (home / "server.log").read_text()
+            assert process.poll() is None, said.read_text()
             assert time.monotonic() < limit, "the web server does not come up"
             try:
                 client.log_in("admin", PASSWORDS["admin"])

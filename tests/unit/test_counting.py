@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.counting import counted
+from waybill.counting import counted, plain
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,21 @@ def test_a_number_with_its_noun(number, words, text):
 
 def test_how_a_number_is_written():
     assert counted(1234, "row", style=",") == "1,234 rows"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0.1590909090909091, "0.1591"),
+        (0.00002, "0.00002"),
+        (12.0, "12"),
+        (999.96, "1000"),
+        (559_412.375, "559412"),
+        (-559_412.375, "-559412"),
+        (1e20, "100000000000000000000"),
+        (0.0, "0"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_figure_has_no_exponent(value, told):
+    assert plain(value) == told

@@ -5,33 +5,31 @@ from __future__ import annotations
 import html
 import logging
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote
 
-from airflow.sdk import BaseNotifier
 from airflow.sdk.configuration import conf
 
-from waybill.counting import counted
-from waybill.errors import Code, ConfigurationError
-from waybill.spec.alerts import MAIL
+from waybill.counting import counted, plain
+from waybill.errors import Code
+from waybill.spec.alerts import WATCHED
 from waybill.spec.file import load_migration
+from waybill_airflow.links import MOUNT, migration_path
 from waybill_airflow.outcome import StageFailed
+from waybill_airflow.signals.notifiers import notifier_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from waybill.overview.schema import BatchAccount
-    from waybill.spec.alerts import AlertReceiver, Event
+    from waybill.spec.alerts import Event
     from waybill.spec.migration import Migration
 
 _log = logging.getLogger("waybill")
 
 _HELD = (Code.GATE_REFUSED.label, Code.BATCH_HELD.label)
 """Errors of a stage that say that the gate holds a batch."""
-
-_MAIL = {"subject": "{{ alert.title }}", "html_content": "{{ alert.html }}"}
 
 
 class Alert(NamedTuple):
@@ -41,7 +39,8 @@ class Alert(NamedTuple):
         event: which kind.
         title: in one line.
         text: what happened and what to do.
-        link: address of the run in Airflow; empty where Airflow does not know its own address.
+        link: address of the run in Airflow, of the migration's page where no run tells of it; empty
+            where Airflow does not know its own address.
     """
 
     event: Event
@@ -55,29 +54,6 @@ class Alert(NamedTuple):
         text = "<br>".join(html.escape(self.text).splitlines())
         link = html.escape(self.link)
         return f"<p>{text}</p>" + (f'<p><a href="{link}">{link}</a></p>' if link else "")
-
-
-def notifier_of(receiver: AlertReceiver) -> BaseNotifier:
-    """The notifier of a receiver.
-
-    Raises:
-        ConfigurationError: there is none of that name, or it does not take the arguments.
-    """
-    module, _, name = receiver.notifier.rpartition(".")
-    try:
-        kind = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        message = f"alerts: there is no notifier {receiver.notifier} ({error})"
-        raise ConfigurationError(message) from None
-    if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
-        message = f"alerts: {receiver.notifier} is no notifier of Airflow"
-        raise ConfigurationError(message)
-    arguments = {**(_MAIL if receiver.notifier == MAIL else {}), **receiver.arguments}
-    try:
-        return kind(**arguments)
-    except TypeError as error:
-        message = f"alerts: {receiver.notifier} cannot be made with these arguments ({error})"
-        raise ConfigurationError(message) from None
 
 
 class AlertOnFailure:
@@ -114,27 +90,43 @@ def tell_published(spec: Migration, account: BatchAccount, context: Context) -> 
     refused = sum(sum(stage.refused.values()) for stage in account.stages)
     if refused:
         title = f"{spec.name}: {counted(refused, 'row', style=',')} refused"
-        text = f"{_refused(account)}\nSee which: {spec.command('quarantine', 'list', 'FILE')}"
+        text = f"{_refused(spec, account)}\nSee which: {spec.command('quarantine', 'list', 'FILE')}"
         send(spec, "refused", title, text, context)
     changes = [
         f"{table.table}: {'; '.join(table.columns)}" for table in account.tables if table.columns
     ]
     if changes:
         title = f"{spec.name}: columns changed in {counted(len(changes), 'table')}"
-        send(spec, "schema_change", title, "\n".join([_of(account), *changes]), context)
+        told = f"How each table stands: {spec.command('status', 'FILE')}"
+        send(spec, "schema_change", title, "\n".join([_of(account), *changes, told]), context)
 
 
 def _of(account: BatchAccount) -> str:
     return f"Batch {account.batch} of {account.migration} is published."
 
 
-def _refused(account: BatchAccount) -> str:
+def _refused(spec: Migration, account: BatchAccount) -> str:
     lines = (
         f"{stage.stage} refused {count}: {reason}"
         for stage in account.stages
         for reason, count in stage.refused.items()
     )
-    return "\n".join([_of(account), *lines])
+    return "\n".join([_of(account), *lines, *_limit(spec, account)])
+
+
+def _limit(spec: Migration, account: BatchAccount) -> list[str]:
+    """What the gate allows, if a suite has a limit for it."""
+    known = account.verdict.limits.get("refused_share") if account.verdict else None
+    if known is not None:
+        share, most = (plain(100 * figure) for figure in known)
+        return [
+            f"That is {share}% of the messages of the topic with the most. The gate allows {most}% "
+            "(quality.max_refused_share, or the rule of a suite)."
+        ]
+    if "changes" in spec.quality.suites:
+        most = plain(100 * spec.quality.max_refused_share)
+        return [f"The gate allows {most}% of the messages of a topic (quality.max_refused_share)."]
+    return []
 
 
 def send(spec: Migration, event: Event, title: str, text: str, context: Context) -> None:
@@ -145,7 +137,7 @@ def send(spec: Migration, event: Event, title: str, text: str, context: Context)
     alerts = spec.alerts
     if alerts is None or event not in alerts.on:
         return
-    alert = Alert(event, title, text, _link(context))
+    alert = Alert(event, title, text, _link(spec, event, context))
     for receiver in alerts.to:
         try:
             # A notifier writes into the context that it is given.
@@ -153,12 +145,17 @@ def send(spec: Migration, event: Event, title: str, text: str, context: Context)
         except Exception as error:  # noqa: BLE001 - see above
             _log.warning(
                 "the alert “%s” could not be sent by %s (%s: %s)",
-                *(title, receiver.notifier, type(error).__name__, error),
+                *(title, receiver.name, type(error).__name__, error),
             )
 
 
-def _link(context: Mapping[str, Any]) -> str:
-    base, run = conf.get("api", "base_url", fallback=""), context.get("dag_run")
-    if not base or run is None:
+def _link(spec: Migration, event: Event, context: Mapping[str, Any]) -> str:
+    base, run = conf.get("api", "base_url", fallback="").rstrip("/"), context.get("dag_run")
+    if not base:
         return ""
-    return f"{base.rstrip('/')}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id, safe='')}"
+    if event in WATCHED:
+        # The run that found it is not what it is about.
+        return f"{base}{MOUNT}{migration_path(spec.name)}"
+    if run is None:
+        return ""
+    return f"{base}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id, safe='')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk import Asset
@@ -98,8 +99,22 @@ def _of_account(migration: str, account: BatchAccount, batch: str) -> Iterator[U
             yield Update(table_asset(migration, table.table), extra)
     for target in account.targets:
         if target.published:
-            extra = {**common, "messages": target.published, "places": target.places}
+            extra = {
+                **common,
+                "rows": target.published,
+                "messages": target.published,
+                "places": target.places,
+                "complete_up_to": _complete(account),
+            }
             yield Update(target_asset(migration, target.target), extra)
+
+
+def _complete(account: BatchAccount) -> str | None:
+    """Up to when everything of a batch is complete: as far as the table that is furthest behind."""
+    known = [table.complete for table in account.tables]
+    if not known or None in known:
+        return None
+    return min((time for time in known if time is not None), key=datetime.fromisoformat)
 
 
 def add_updates(

@@ -1,7 +1,8 @@
 """The web application that the plugin mounts.
 
-Airflow gives a mounted application no protection of its own, so that every route here asks for the
-login, and every one about a migration for the right to see the runs of its DAG.
+Airflow gives a mounted application no protection of its own, so that every route here but that of
+the style sheet asks for the login, and every one about a migration for the right to see the runs of
+its DAG.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from waybill.errors import WaybillError
 from waybill_airflow.dag_ids import dags_beside
-from waybill_airflow.web import pages, reports
+from waybill_airflow.web import reports
 from waybill_airflow.web.airflow_runs import RunFacts, run_of
 from waybill_airflow.web.batch_view import batch_view
 from waybill_airflow.web.formats_view import formats_view
@@ -117,14 +118,18 @@ def _add_pages(app: FastAPI) -> None:
         """What is lost between two formats."""
         return HTMLResponse(page("formats", view=formats_view(source, target)), headers=WITH_A_FORM)
 
-    @app.get("/static/{name}")
-    def static(name: str) -> Response:
-        """The style sheet, the script and the icons of the pages."""
-        kind = FILES.get(name)
-        if kind is None:
-            raise HTTPException(404)
-        file = resources.files("waybill_airflow.web") / "static" / name
-        return Response(file.read_bytes(), media_type=kind)
+    # The only one that asks for no login: the page that does so is dressed, too.
+    app.add_route("/static/{name}", _static)
+
+
+def _static(request: Request) -> Response:
+    """The style sheet, the scripts and the icons of the pages, in which nothing is anybody's."""
+    name = request.path_params["name"]
+    kind = FILES.get(name)
+    if kind is None:
+        raise HTTPException(404)
+    file = resources.files("waybill_airflow.web") / "static" / name
+    return Response(file.read_bytes(), media_type=kind)
 
 
 def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
@@ -183,11 +188,15 @@ def _add_reports(app: FastAPI) -> None:
         try:
             report = reports.gate_report(dag_id, batch, with_values)
         except WaybillError as error:
-            text = pages.unreadable(dag_id, batch, str(error))
-            return HTMLResponse(text, status_code=503, headers=REPORT_HEADERS)
+            words = f"That of batch {batch} cannot be read by this web server: {error}"
+            return _notice("The gate report cannot be read", [words], 503, dag_id)
         if report is None:
-            text = pages.no_report(dag_id, batch)
-            return HTMLResponse(text, status_code=404, headers=REPORT_HEADERS)
+            words = (
+                f"There is no gate report of batch {batch} of migration {dag_id}. Either the gate "
+                "has not run, or the lake no longer keeps it; the log of the validate task says "
+                "more."
+            )
+            return _notice("No gate report", [words], 404)
         if not report.own and not with_values:
             raise HTTPException(403)
         return HTMLResponse(report.text, headers=HEADERS if report.own else REPORT_HEADERS)

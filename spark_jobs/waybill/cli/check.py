@@ -19,6 +19,7 @@ from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.cli.new_targets import check_beginnings
 from waybill.cli.output import console, print_json, print_table, printable
+from waybill.connections import find_connection
 from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
@@ -28,6 +29,7 @@ from waybill.records import ROW_OPERATIONS
 from waybill.records import refused as refused_change
 from waybill.row_times.typed import check_row
 from waybill.row_times.zoned import count_zones
+from waybill.spec.alerts import CONNECTIONS, sends_nothing
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import TEMPORARY, open_store
 from waybill.tables import TableRules
@@ -101,8 +103,17 @@ def check(spec: Migration) -> Iterator[Finding]:
         for target, writing in zip(spec.publish, plan.writings, strict=True)
     }
     yield from check_suites(spec, every, encoders)
+    yield from _receivers(spec)
     yield from _lake(spec)
     yield from check_beginnings(spec, plan)
+
+
+def _receivers(spec: Migration) -> Iterator[Finding]:
+    """Connections that are to send alerts, as far as they are known outside of Airflow."""
+    for receiver in spec.alerts.to if spec.alerts is not None else ():
+        found = find_connection(receiver.connection) if receiver.connection else None
+        if found is not None and found.kind not in CONNECTIONS:
+            yield Finding("alerts", WRONG, sends_nothing(found.name, found.kind))
 
 
 def _each(decoder: Decoder, sample: list[Message]) -> Iterator[Change]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 REMEMBERED = 30
 """So many batches a trend goes back."""
 
+LIMITS = ("min_value", "max_value")
+"""Arguments of a rule that say the least and the most of a figure."""
+
 Profiles = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -81,8 +84,13 @@ def measured(check: Checked, profiles: Profiles) -> float | None:
 
 def limits(check: Checked) -> tuple[float | None, float | None]:
     """The least and the most that a rule about a figure allows, None where it has no such limit."""
-    given = check.arguments
-    return _number(given.get("min_value")), _number(given.get("max_value"))
+    least, most = (_number(check.arguments.get(name)) for name in LIMITS)
+    return least, most
+
+
+def is_figure(value: Any) -> bool:
+    """Whether it is a number, and not a time or a text."""
+    return _number(value) is not None
 
 
 def _number(value: Any) -> float | None:
@@ -115,7 +123,7 @@ def _points(kept: Mapping[str, Any]) -> dict[str, Point]:
 
 def rule_mark(check: Checked) -> str:
     """What tells a rule from others, whatever its limit is."""
-    arguments = {k: v for k, v in check.arguments.items() if k not in ("min_value", "max_value")}
+    arguments = {k: v for k, v in check.arguments.items() if k not in LIMITS}
     identity = (check.suite, check.profile, check.table, check.type, arguments, check.description)
     return json.dumps(identity, sort_keys=True, default=str)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.counting import counted, plain
 from waybill.made_ids import made_ids_sentence
-from waybill.validate.measured import NO_TREND, Point, limits, measured
+from waybill.validate.measured import LIMITS, NO_TREND, Point, is_figure, limits, measured
 from waybill.validate.result import (
     APPROVED,
     FAILED,
@@ -48,6 +50,7 @@ class RuleView(NamedTuple):
 
     Attributes:
         check: what came of it.
+        arguments: what it was given, as words; without the limits that `allowed` says.
         measured: its figure, empty where it has none.
         allowed: what it may be; empty where the sentence about it says so.
         dots: its figures in the last batches, this one last; fewer than two are none.
@@ -56,6 +59,7 @@ class RuleView(NamedTuple):
     """
 
     check: Checked
+    arguments: str
     measured: str
     allowed: str
     dots: list[Dot]
@@ -100,7 +104,7 @@ def gate_values(result: GateResult, trend: Trend = NO_TREND) -> dict[str, Any]:
         "found_text": found_text,
         "stages": [_stage(report) for report in result.stages],
         "figure": _number,
-        "counts": result.counts(),
+        "counts": result.counts_told(),
         "earlier": trend.batches,
     }
 
@@ -119,11 +123,32 @@ def _rule(result: GateResult, check: Checked, before: Sequence[Point | None]) ->
     unmet = sum(not met for _, met in points)
     sentence = (
         f"The last {len(points)} figures: from {_number(min(v for v, _ in points))} to "
-        f"{_number(max(v for v, _ in points))}; not met {unmet} times"
+        f"{_number(max(v for v, _ in points))}; not met {counted(unmet, 'time')}"
         if len(points) > 1
         else ""
     )
-    return RuleView(check, _number(value), _allowed(least, most), dots, limit, sentence)
+    words = _words(check.arguments)
+    return RuleView(check, words, _number(value), _allowed(least, most), dots, limit, sentence)
+
+
+def _words(arguments: dict[str, Any]) -> str:
+    """What a rule was given, e.g. `column status; value set open, paid; mostly 0.99`."""
+    shown = {
+        name: value
+        for name, value in arguments.items()
+        if value is not None and not (name in LIMITS and is_figure(value))
+    }
+    return "; ".join(f"{name.replace('_', ' ')} {_given(value)}" for name, value in shown.items())
+
+
+def _given(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_given, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _number(value)
 
 
 def _allowed(least: float | None, most: float | None) -> str:
@@ -186,7 +211,13 @@ def _number(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if isinstance(value, int):
-        return f"{value:,}".replace(",", "\u2009")
+        return _apart(str(value))
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return _apart(plain(value))
     return str(value)
+
+
+def _apart(digits: str) -> str:
+    """The digits of a whole number in groups of three; others as they are."""
+    whole = digits.lstrip("-").isdecimal()
+    return f"{int(digits):,}".replace(",", "\u202f") if whole else digits

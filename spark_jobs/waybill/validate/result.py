@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from waybill.counting import counted
+from waybill.counting import counted, plain
 
 PASSED, REPORTED, FAILED, APPROVED = "passed", "reported", "failed", "approved"
 SEVERITIES = ("critical", "warning", "info")
@@ -141,6 +141,12 @@ class GateResult:
         failed = {f"failed_{name}": len(self.failures(name)) for name in SEVERITIES}
         return {"checked": len(self.checks), **failed}
 
+    def counts_told(self) -> str:
+        """The same as a sentence."""
+        names = zip(SEVERITIES, ("critical failure", "warning", "note"), strict=True)
+        failed = [counted(len(self.failures(severity)), name) for severity, name in names]
+        return f"{counted(len(self.checks), 'expectation')}: {', '.join(failed)}."
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
@@ -216,5 +222,4 @@ def found_text(found: dict[str, Any], number: Callable[[Any], str]) -> str:
 
 
 def _short(value: Any) -> str:
-    """A figure with as many digits as help."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return plain(value) if isinstance(value, float) else str(value)

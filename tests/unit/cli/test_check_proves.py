@@ -196,3 +196,18 @@ def test_suites_are_run_over_what_the_sample_has(tmp_path):
 )
 def test_a_time_with_nine_digits_is_held_against_the_calendar(text, proves):
     assert is_value(text, parse_type("timestamp(9)")) is proves
+
+
+@pytest.mark.parametrize(
+    ("connection", "wrong"),
+    [
+        ("aws://key@", ["alerts: the connection ops is of type aws, and messages are sent by"]),
+        ("smtp://mail.example.org", []),
+        ("", []),
+    ],
+)
+def test_alerts_go_to_connections_that_send(tmp_path, monkeypatch, connection, wrong):
+    monkeypatch.setenv("AIRFLOW_CONN_OPS", connection)
+    file = migration(tmp_path, history(6), alerts={"to": "ops"})
+    found = [one.text for one in check(load_migration(file)) if one.about == "alerts"]
+    assert [text[: len(start)] for text, start in zip(found, wrong, strict=True)] == wrong

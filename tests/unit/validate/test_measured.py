@@ -91,6 +91,40 @@ def test_the_page_shows_figure_limit_and_line():
     assert shown.trend_sentence in page
 
 
+def test_figures_have_no_exponent_and_what_a_rule_was_given_is_said_in_words():
+    arguments = {
+        "column": "qty",
+        "value_set": ["open", None, True],
+        "row_condition": {"a": 1},
+        "mostly": 0.99,
+        "min_value": 0,
+        "max_value": 559_412.375,
+    }
+    now = result(checks=[rule(False, arguments=arguments, observed=[])], profiles={})
+    (shown,) = gate_values(now)["rules"]
+    words = 'column qty; value set open, , yes; row condition {"a": 1}; mostly 0.99'
+    assert (shown.arguments, shown.allowed) == (words, "from 0 to 559\u202f412")
+    by_time = rule(arguments={"column": "seen", "min_value": "2026-01-01"})
+    (shown,) = gate_values(result(checks=[by_time]))["rules"]
+    assert shown.arguments == "column seen; min value 2026-01-01"
+    table = {"tables": [{"table": "t", "share": 0.000012, "rows": 5_594_120.0, "odd": 1e20}]}
+    text = seen(gate_page(result(checks=[], profiles=table))).text
+    for figure in ("0.000012", "5\u202f594\u202f120", "100\u202f000\u202f000"):
+        assert figure in text
+    assert "e+" not in text
+
+
+def test_counts_of_one_are_in_the_singular():
+    one = result(checks=[rule(False)])
+    assert one.counts_told() == "1 expectation: 1 critical failure, 0 warnings, 0 notes."
+    page = gate_page(one, trend_of(one, [spoken("b-1", 0.2)]))
+    assert one.counts_told() in page
+    assert "Verdict of the batch before:" in page
+    before = trend_of(one, [spoken("b-1", 0.2), spoken("b-2", 0.01)])
+    (shown,) = gate_values(result(checks=[rule()], profiles=shares(0.01)), before)["rules"]
+    assert shown.told.endswith("not met 1 time")
+
+
 def test_a_limit_far_away_does_not_press_the_figures_flat():
     before = [spoken("b-1", 0.0001), spoken("b-2", 0.0002)]
     now = result(batch="now", checks=[rule()], profiles=shares(0.0003))
