@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.outboxes import contents, read, told
+from tests.kafka.outboxes import as_sent, contents, read
 from tests.kafka.test_publish_stage import DRIVER, PROJECT, feed, orders
 from tests.spark.conftest import INTERPRETED
 from tests.unit.inprocess.test_converter import EXACT, canal
@@ -121,7 +121,7 @@ def test_nothing_twice_and_nothing_missing(
     expected = [row.asDict(recursive=True) for row in outbox.orderBy("batch", *ORDER).collect()]
     expected.sort(key=lambda row: row["batch"] != BEGINS)
     (records,) = read(client, names["late"]).values()
-    assert contents(records) == [told(row) for row in expected]
+    assert contents(records) == [as_sent(row) for row in expected]
     values = [record.value() for record in records]
     kinds = [json.loads(value)["type"] for value in values]
     assert kinds[:40] == ["bootstrap-insert"] * 40

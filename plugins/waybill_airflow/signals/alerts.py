@@ -97,8 +97,8 @@ def tell_published(spec: Migration, account: BatchAccount, context: Context) -> 
     ]
     if changes:
         title = f"{spec.name}: columns changed in {counted(len(changes), 'table')}"
-        told = f"How each table stands: {spec.command('status', 'FILE')}"
-        send(spec, "schema_change", title, "\n".join([_of(account), *changes, told]), context)
+        line = f"How each table stands: {spec.command('status', 'FILE')}"
+        send(spec, "schema_change", title, "\n".join([_of(account), *changes, line]), context)
 
 
 def _of(account: BatchAccount) -> str:

@@ -47,8 +47,8 @@ def take_renaming(
     if statement.again:
         _rise(state, statement)
         return
-    told = {name for schema in schemas for name in schema.names}
-    known = {*state.known_names, *told, *(n for one in state.renamed for n in one.names.values())}
+    stated = {name for schema in schemas for name in schema.names}
+    known = {*state.known_names, *stated, *(n for one in state.renamed for n in one.names.values())}
     names = _spelled(table, alteration, sorted(known))
     if not names or _is_copy(state, statement, names):
         return
@@ -129,12 +129,12 @@ def _check(
     """Stop where rows of other columns would be taken for theirs."""
     state, name = table.state, table.taken.table
     pairs = " and ".join(f"{old} to {new}" for old, new in names.items())
-    told = f"{name}: {pairs} was renamed"
+    sentence = f"{name}: {pairs} was renamed"
     both = {*names, *names.values()}
     for one in state.renamed:
         if one.order > statement.order and both & {*one.names, *one.names.values()}:
             raise renaming_error(
-                f"{told} by a statement that came behind a later one about these names",
+                f"{sentence} by a statement that came behind a later one about these names",
                 instead(name),
             )
     there = {new for new in names.values() if new in state.known_names and new not in names}
@@ -145,7 +145,7 @@ def _check(
         both = {*names}
     if there or len(set(names.values())) < len(names):
         raise renaming_error(
-            f"{told}, and the lake has {' and '.join(sorted(there)) or 'one of them'} already, of "
+            f"{sentence}, and the lake has {' and '.join(sorted(there)) or 'one of them'} already, of "
             "rows that came before the statement or of a column that was dropped",
             instead(name),
         )
@@ -153,7 +153,7 @@ def _check(
         for schema in log.merged(name, statement.order, above=True):
             if both.intersection(schema.names):
                 raise renaming_error(
-                    f"{told} by a statement that came late: changes above it, which have one of "
+                    f"{sentence} by a statement that came late: changes above it, which have one of "
                     "the names, are merged already",
                     instead(name),
                 )

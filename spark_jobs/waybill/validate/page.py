@@ -104,7 +104,7 @@ def gate_values(result: GateResult, trend: Trend = NO_TREND) -> dict[str, Any]:
         "found_text": found_text,
         "stages": [_stage(report) for report in result.stages],
         "figure": _number,
-        "counts": result.counts_told(),
+        "counts": result.counts_sentence(),
         "earlier": trend.batches,
     }
 

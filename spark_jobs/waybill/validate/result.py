@@ -141,7 +141,7 @@ class GateResult:
         failed = {f"failed_{name}": len(self.failures(name)) for name in SEVERITIES}
         return {"checked": len(self.checks), **failed}
 
-    def counts_told(self) -> str:
+    def counts_sentence(self) -> str:
         """The same as a sentence."""
         names = zip(SEVERITIES, ("critical failure", "warning", "note"), strict=True)
         failed = [counted(len(self.failures(severity)), name) for severity, name in names]

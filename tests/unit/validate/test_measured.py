@@ -116,13 +116,13 @@ def test_figures_have_no_exponent_and_what_a_rule_was_given_is_said_in_words():
 
 def test_counts_of_one_are_in_the_singular():
     one = result(checks=[rule(False)])
-    assert one.counts_told() == "1 expectation: 1 critical failure, 0 warnings, 0 notes."
+    assert one.counts_sentence() == "1 expectation: 1 critical failure, 0 warnings, 0 notes."
     page = gate_page(one, trend_of(one, [spoken("b-1", 0.2)]))
-    assert one.counts_told() in page
+    assert one.counts_sentence() in page
     assert "Verdict of the batch before:" in page
     before = trend_of(one, [spoken("b-1", 0.2), spoken("b-2", 0.01)])
     (shown,) = gate_values(result(checks=[rule()], profiles=shares(0.01)), before)["rules"]
-    assert shown.told.endswith("not met 1 time")
+    assert shown.trend_sentence.endswith("not met 1 time")
 
 
 def test_a_limit_far_away_does_not_press_the_figures_flat():

@@ -31,7 +31,7 @@ AT_ONCE = 1 << 20
 """So many values are looked for together: so much fits into a processor's memory beside them."""
 
 FEWEST = 8
-"""Images that are alike; of fewer each is read exactly."""
+"""Images of the same shape; of fewer each is read exactly."""
 
 _MORE = 16
 """So many more columns than those that are looked for an image may have to be read with others."""
@@ -82,7 +82,7 @@ class _Images:
         self.lacking: Mask = (self._lengths == _LACKS).any(axis=0)
 
     def _alike(self, there: Places) -> Places:
-        """Place the values of images that are alike; which images are not."""
+        """Place the values of images of the same shape; which images are not."""
         found = self._found
         if len(there) < FEWEST or not self._names:
             return there
@@ -106,13 +106,13 @@ class _Images:
         """Place the values of images that have the same form as the first; which do."""
         found = self._found
         first = Place(found, int(rows[0]))
-        told = list(_exact(first.value))
-        if len(told) != len(first.kinds):
+        stated = list(_exact(first.value))
+        if len(stated) != len(first.kinds):
             return rows[:0]
-        slots = [told.index(name) if name in told else -1 for name in self._names]
+        slots = [stated.index(name) if name in stated else -1 for name in self._names]
         if -1 in slots:
             return rows[:0]
-        skeleton = Skeleton(first, [_TEXTS] * len(told), range(len(told)))
+        skeleton = Skeleton(first, [_TEXTS] * len(stated), range(len(stated)))
         rows = rows[skeleton.fits(found, rows)]
         self._starts[:, rows], self._lengths[:, rows] = several_values(found, rows, slots)
         written = found.kinds[rows] == ESCAPED
@@ -134,9 +134,9 @@ class _Images:
 
     def _read(self, row: int) -> None:
         """Read an image exactly."""
-        told = _exact(self._found.bytes_of(row))
+        texts_by_name = _exact(self._found.bytes_of(row))
         for column, name in enumerate(self._names):
-            text = told.get(name, msgspec.UNSET)
+            text = texts_by_name.get(name, msgspec.UNSET)
             if text is msgspec.UNSET:
                 self._lengths[column, row] = _LACKS
             elif isinstance(text, str):
