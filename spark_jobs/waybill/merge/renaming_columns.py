@@ -153,8 +153,8 @@ def _check(
         for schema in log.merged(name, statement.order, above=True):
             if both.intersection(schema.names):
                 raise renaming_error(
-                    f"{sentence} by a statement that came late: changes above it, which have one of "
-                    "the names, are merged already",
+                    f"{sentence} by a statement that came late: changes above it, which have one "
+                    "of the names, are merged already",
                     instead(name),
                 )
 
