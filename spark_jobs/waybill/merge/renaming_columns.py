@@ -145,8 +145,8 @@ def _check(
         both = {*names}
     if there or len(set(names.values())) < len(names):
         raise renaming_error(
-            f"{sentence}, and the lake has {' and '.join(sorted(there)) or 'one of them'} already, of "
-            "rows that came before the statement or of a column that was dropped",
+            f"{sentence}, and the lake has {' and '.join(sorted(there)) or 'one of them'} already, "
+            "of rows that came before the statement or of a column that was dropped",
             instead(name),
         )
     if table.before.columns and table.before.highest > statement.order:
