@@ -12,6 +12,9 @@ CLASSES = (ADD, WIDEN, NARROW, RETYPE, RENAME, DROP)
 TABLE = "table"
 """What stops at a change that a person decides about, unless it is the whole `migration`."""
 
+MAP = "map"
+"""The decision that a renamed column is the same one under its new name."""
+
 STOP = "stop"
 """The decision that a person decides when it happens."""
 
@@ -24,7 +27,7 @@ class Decision(NamedTuple):
         widen: a type that holds more, to which the column can be promoted: `take` or `stop`.
         narrow: a type whose values the column holds already: `keep` or `stop`.
         retype: any other type: `rewrite` or `stop`.
-        rename: another name: `beside` or `stop`.
+        rename: another name: `map`, `beside` or `stop`.
         drop: a column that is gone: `keep` or `stop`.
         stops_what: what stops where a person decides: the `table`, or the whole `migration`.
     """

@@ -4,7 +4,7 @@ The database applies every statement to its rows and writes it down as a change 
 or partial images, deletes, key changes in two notations, rows that swap their keys in a transaction
 whose changes have an id each, TRUNCATE, a column added with a default, the table dropped and made
 again without that column, values that the merged table cannot hold; statements without a sequence
-id, if asked for. What its rows are in the end is the truth.
+id, and columns that get other names, if asked for. What its rows are in the end is the truth.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from waybill.merge.rules import Change
+from waybill.merge.rules import STATEMENTS, Change
 from waybill.order import order_key
 
 COLUMNS = ("id", "n", "t", "tier")
 DEFAULTS = ("basic", "gold", "free")
 """What the added column gives to rows that are there: the first time, and each time after."""
+
+NAMES = ("n", "t", "tier", "u", "v")
+"""What its columns may be called, where it gives them other names."""
 
 MISFIT = "x"
 """A value that no integer column holds."""
@@ -49,6 +52,8 @@ class Source:
     partitions: int = 2
     wanders: bool = False
     """Changes of a key stand in any partition, as far as they have ids."""
+    renames: bool = False
+    """Columns get other names."""
     bad_moves: bool = True
     """Some changes of a key have a value that the merged table cannot hold."""
     rows: dict[int, dict[str, str | None]] = field(default_factory=dict)
@@ -57,6 +62,10 @@ class Source:
     values: int = 0
     altered: bool = False
     tables: int = 0
+    names: dict[str, str] = field(default_factory=dict)
+    """What the columns are called now that were called otherwise at first."""
+    called: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    """Orders of statements, with what the columns were called from then on."""
 
     def snapshot(self) -> None:
         """Some rows that are there before the log begins."""
@@ -69,6 +78,8 @@ class Source:
         actions.append(self.swap)
         if self.statements:
             actions += [self.truncate, self.alter, self.drop_table]
+        if self.renames:
+            actions += [self.rename, self.rename]
         for _ in range(steps):
             self.sequence += 1 + self.choose(3) * 499
             actions[self.choose(len(actions))]()
@@ -100,7 +111,7 @@ class Source:
     ):
         # A key's messages go to one partition, as a topic partitioned by key has them.
         partition, offset = number % self.partitions, len(self.changes)
-        alone = full_row or (self.unnumbered and operation in ("truncate", "column"))
+        alone = full_row or (self.unnumbered and operation in STATEMENTS)
         if self.wanders and not alone:
             partition = self.choose(self.partitions)
         sequence = None if alone else (self.sequence,)
@@ -110,13 +121,17 @@ class Source:
                 order,
                 operation,
                 key_text(number),
-                None if image is None else dict(image),
+                image if image is None or operation == "rename" else self._called(image),
                 None if old is None else key_text(old),
                 ("t", partition, offset, index),
-                None if before is None else dict(before),
+                None if before is None else self._called(before),
                 transaction,
             )
         )
+
+    def _called(self, row: dict[str, str | None]) -> dict[str, str | None]:
+        """A row with the names that columns have now."""
+        return {self.names.get(name, name): text for name, text in row.items()}
 
     def insert(self) -> None:
         free = [n for n in range(self.keys) if n not in self.rows]
@@ -197,6 +212,27 @@ class Source:
             self.rows = {n: {**row, "tier": default} for n, row in self.rows.items()}
             self._log("column", 0, {"tier": default})
 
+    def rename(self) -> None:
+        """A column gets a name that none has, or two exchange theirs."""
+        there = ["n", "t", *(["tier"] if self.altered else [])]
+        was = {name: self.names.get(name, name) for name in ("n", "t", "tier")}
+        names = dict(was)
+        if self.choose(3) == 0:
+            one, other = there[self.choose(len(there))], there[self.choose(len(there))]
+            names[one], names[other] = was[other], was[one]
+        else:
+            free = [name for name in NAMES if name not in was.values()]
+            names[there[self.choose(len(there))]] = free[self.choose(len(free))]
+        told = {was[name]: names[name] for name in was if names[name] != was[name]}
+        if told:
+            self.names = names
+            self._log("rename", 0, told)
+            self.called.append((self.changes[-1].order, names))
+
+    def names_at(self, order: str) -> dict[str, str]:
+        """What the columns are called in a change."""
+        return next((names for at, names in reversed(self.called) if at < order), {})
+
     def drop_table(self) -> None:
         """The table is made again as it was at first; its DROP counts as TRUNCATE."""
         if self.altered and self.choose(2) == 0:
@@ -207,7 +243,7 @@ class Source:
 
     @property
     def truth(self) -> dict[str, dict[str, str | None]]:
-        return {key_text(number): row for number, row in self.rows.items()}
+        return {key_text(number): self._called(row) for number, row in self.rows.items()}
 
 
 def again(change: Change, offset: int) -> Change:

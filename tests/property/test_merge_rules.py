@@ -29,6 +29,24 @@ def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     assert table.live() == source.truth
 
 
+@settings(max_examples=10_000 if EFFORT > 1 else 300, deadline=None)
+@given(st.data())
+def test_columns_with_other_names_are_the_same_columns(data):
+    """In any split, order and duplication; names are swapped, given back, and given to new ones."""
+    choose = drawn(data)
+    partitions = data.draw(st.sampled_from([1, 2, 5]))
+    steps = data.draw(st.integers(0, 25))
+    source = history(choose, steps, partitions=partitions, renames=True)
+    n = source.names.get("n", "n")
+    columns = [source.names.get(name, name) for name in COLUMNS]
+    table = Table(columns, lambda image: misfit({"n": image.get(n)}))
+    for batch in delivered(choose, source.changes):
+        counts = table.apply(batch)
+        assert counts.came + counts.second == counts.out + counts.superseded + counts.refused
+        assert min(counts) >= 0
+    assert table.live() == source.truth
+
+
 @settings(max_examples=2_000 if EFFORT > 1 else 100, deadline=None)
 @given(st.data())
 def test_statements_without_ids_take_what_was_before_them_however_late(data):

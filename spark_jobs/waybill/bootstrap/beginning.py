@@ -118,7 +118,7 @@ class _Beginning:
         assert merged is not None, "why_waits has found it"
         position = position_of(lake)
         assert position.changes is not None
-        changes = described(lake, position.changes)
+        changes = described(lake, position.changes, position.state)
         report = StageReport(BOOTSTRAP, self.batch, file=self.context.spec.digest)
         branch = lake.branch(lake.log("changes"), BOOTSTRAP, self.batch)
         sizes = RowSizes(self.context.spark.sparkContext)

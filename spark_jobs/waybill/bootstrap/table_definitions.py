@@ -14,11 +14,13 @@ from pyspark.sql import functions as F
 
 from waybill.bootstrap.joined_types import joined_type
 from waybill.lake.names import literal
+from waybill.merge.increment import order_sql
+from waybill.merge.renamings import above, present_schema
 from waybill.records import ROW_OPERATIONS, Column, TableSchema, intern_schema
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
-    from waybill.merge.state import TableState
+    from waybill.merge.state import MergeState, TableState
 
 _CONNECTOR = re.compile(r'"connector":\s*"([^"\\]*)"')
 
@@ -35,13 +37,22 @@ class Described(NamedTuple):
     extra: str | None
 
 
-def described(lake: Lake, upto: int) -> dict[str, Described]:
-    """What changes up to a snapshot of `changes` say of each table, by its qualified name."""
+def described(lake: Lake, upto: int, state: MergeState) -> dict[str, Described]:
+    """What changes up to a snapshot of `changes` say of each table, by its qualified name.
+
+    Columns have the names of now.
+
+    Args:
+        lake: the lake.
+        upto: the snapshot.
+        state: what the merge knows of the tables.
+    """
+    order = F.expr(order_sql(bool(state.by_source_time)))
     log = lake.read(lake.log("changes"), upto)
     operations = ", ".join(literal(operation) for operation in sorted(ROW_OPERATIONS))
     rows = log.where(f"outcome = 'ok' AND schema_id IS NOT NULL AND operation IN ({operations})")
     used = rows.groupBy("schema_id").agg(
-        F.max("order_key").alias("newest"), F.max_by("extra", "order_key").alias("extra")
+        F.max(order).alias("newest"), F.max_by("extra", order).alias("extra")
     )
     newest = {row.schema_id: (row.newest, row.extra) for row in used.collect()}
     found: dict[str, list[tuple[str, str, str | None, TableSchema]]] = {}
@@ -49,8 +60,11 @@ def described(lake: Lake, upto: int) -> dict[str, Described]:
     texts = {row["schema_id"]: row["extra"] for row in told if row["schema_id"] in newest}
     for id_, text in texts.items():
         schema = TableSchema.from_json(text)
-        order, extra = newest[id_]
-        found.setdefault(schema.qualified_name, []).append((order, id_, extra, schema))
+        at, extra = newest[id_]
+        name = schema.qualified_name
+        renamed = above(state.table(name).renamed, at)
+        schema = present_schema(schema, renamed) or schema
+        found.setdefault(name, []).append((at, id_, extra, schema))
     return {
         name: Described([one[3] for one in every], every[0][2])
         for name, every in ((n, sorted(f, key=_order, reverse=True)) for n, f in found.items())

@@ -1,4 +1,4 @@
-"""Columns that take the place of others when their branch becomes visible.
+"""Columns that get another name, or the place of others, when their branch becomes visible.
 
 Iceberg has one schema for all branches of a table. So a branch whose column gets another type
 writes a column of its own beside it, which main's rows have as nulls, and in the step that makes
@@ -15,7 +15,7 @@ from waybill.lake.branches import CLEARED
 from waybill.lake.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 BECOMES = "becomes"
 """Key of a stamp's cursor: the names that columns get when the branch becomes visible."""
+
+GONE = ""
+"""What a column becomes that goes where no other one takes its place."""
 
 _PREFIX = "_waybill_next_"
 
@@ -65,17 +68,42 @@ def becomes_at(metadata: Metadata, snapshot: int, cursor: str) -> dict[str, str]
     return {} if found is None else becomes_of(found, cursor)
 
 
+def shown_names(names: Sequence[str], becomes: Mapping[str, str]) -> dict[str, str]:
+    """The columns that a branch has once it is visible, in their order, by the names of before.
+
+    A column that gets the name of one that goes takes its place; any other one keeps its own.
+
+    Args:
+        names: its columns.
+        becomes: the names that some of them get; `GONE` for those that go.
+    """
+    by_name = {new: name for name, new in becomes.items() if new != GONE}
+    found = {}
+    for name in names:
+        new = becomes.get(name)
+        if new is None:
+            came = by_name.get(name, name)
+            found[came] = name
+        elif new != GONE and (new not in names or new in becomes):
+            found[name] = new
+    return found
+
+
+def left_behind(names: Sequence[str], becomes: Mapping[str, str]) -> set[str]:
+    """The columns of a branch that go when it becomes visible."""
+    return {*names} - shown_names(names, becomes).keys()
+
+
 def as_shown(rows: DataFrame, becomes: Mapping[str, str]) -> DataFrame:
     """Rows of a branch with the columns that they have once it is visible."""
     if not becomes:
         return rows
-    waiting = {name: future for future, name in becomes.items()}
-    names = [name for name in rows.columns if name not in becomes]
-    return rows.select(*(rows[quoted(waiting.get(name, name))].alias(name) for name in names))
+    shown = shown_names(rows.columns, becomes)
+    return rows.select(*(rows[quoted(name)].alias(new) for name, new in shown.items()))
 
 
 def schema_shown(parser: Any, schema: Any, becomes: Mapping[str, str]) -> Any:
-    """Iceberg's schema once columns have taken the names and places of those that they replace.
+    """Iceberg's schema once columns have the names and places that they get; each keeps its id.
 
     Args:
         parser: Iceberg's `SchemaParser`.
@@ -83,12 +111,7 @@ def schema_shown(parser: Any, schema: Any, becomes: Mapping[str, str]) -> Any:
         becomes: the names that columns get.
     """
     told = json.loads(str(parser.toJson(schema)))
-    future = {
-        becomes[field["name"]]: {**field, "name": becomes[field["name"]]}
-        for field in told["fields"]
-        if field["name"] in becomes
-    }
-    told["fields"] = [
-        future.get(field["name"], field) for field in told["fields"] if field["name"] not in becomes
-    ]
+    fields = {field["name"]: field for field in told["fields"]}
+    shown = shown_names([*fields], becomes)
+    told["fields"] = [{**fields[name], "name": new} for name, new in shown.items()]
     return parser.fromJson(json.dumps(told))

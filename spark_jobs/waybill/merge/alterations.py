@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.errors import Code, SchemaChangeError
 from waybill.mapping.shadows import swapped
 from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renamed_tables
+from waybill.merge.renamings import present
 from waybill.merge.state import Default
 from waybill.order import sequence_of
 from waybill.schema_changes import RENAME
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from waybill.merge.column_changes import Taken
+    from waybill.merge.renamings import Renamings
     from waybill.merge.state import TableState
     from waybill.merge.statements import Statement
 
@@ -88,6 +90,13 @@ def named(statement: Statement, parts: tuple[str, ...], tables: int = 1) -> str:
     return f"{space}.{parts[0]}" if space else parts[0]
 
 
+def altered_table(meaning: Meaning) -> str | None:
+    """The table whose columns or name a statement changed, None if it changed none."""
+    if meaning.alteration is None:
+        return None
+    return named(meaning.statement, meaning.alteration.table)
+
+
 def check_renamed(
     state: TableState, alteration: Alteration, declared: Iterable[str], taken: Taken
 ) -> None:
@@ -103,18 +112,35 @@ def check_renamed(
         SchemaChangeError: names both and says what to declare.
     """
     for old, new in alteration.renamed:
-        known = _fitting(old, state.names, alteration)
+        known = fitting(old, state.names, alteration)
         if not known:
             continue
-        if taken.decision.stops(RENAME) and not _fitting(new, declared, alteration):
+        if taken.decision.stops(RENAME) and not fitting(new, declared, alteration):
             message = (
-                f"column {known[0]} of {taken.table} was renamed to {new}: set `rename: beside` "
-                f"for {taken.table} under schema_changes, or declare {new} under tables: "
+                f"column {known[0]} of {taken.table} was renamed to {new}: set `rename: map` for "
+                f"{taken.table} under schema_changes, and rows keep its values under the new "
+                "name; or set `rename: beside`, or declare the new name under tables: "
                 f"{{{taken.table}: {{columns: ...}}}}, to continue with {new} as a new column "
                 f"beside {known[0]}"
             )
             raise SchemaChangeError(message, code=Code.COLUMN_RENAMED)
         taken.rename(state.column(known[0]), known[0], new)
+
+
+def with_present_names(alteration: Alteration, renamed: Renamings) -> Alteration:
+    """What a statement says, with the names that later renamings gave to columns."""
+    if not renamed:
+        return alteration
+
+    def now(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(present(name, renamed) for name in names)
+
+    return alteration._replace(
+        added=now(alteration.added),
+        defaults={present(name, renamed): text for name, text in alteration.defaults.items()},
+        unclear=now(alteration.unclear),
+        dropped=now(alteration.dropped),
+    )
 
 
 def alter(
@@ -142,13 +168,13 @@ def alter(
         )
     for column in alteration.dropped:
         newer = {default.column for default in state.defaults if default.order > statement.order}
-        gone = set(_fitting(column, state.told, alteration)) - newer
+        gone = set(fitting(column, state.told, alteration)) - newer
         for name in sorted(gone - state.dropped.keys()):
             taken.drop(state.column(name), name)
         state.dropped.update(dict.fromkeys(gone, statement.order))
     added = []
     for column in alteration.added:
-        if state.columns and not _fitting(column, state.told, alteration):
+        if state.columns and not fitting(column, state.told, alteration):
             taken.check_add(column)
         default, outcome = _add(table, state, statement, alteration, column)
         added += [] if default is None else [default]
@@ -161,7 +187,7 @@ def _add(
 ) -> tuple[Default | None, list[str]]:
     """The default of a new column, if it has one, and what a person should know."""
     text = alteration.defaults.get(column)
-    fits = _fitting(column, state.told, alteration)
+    fits = fitting(column, state.told, alteration)
     known = [default for default in state.defaults if default.column in fits]
     gone = [there for there in fits if state.dropped.pop(there, None)]
     if any(_is_copy(default, statement, text, bool(gone)) for default in known):
@@ -174,7 +200,7 @@ def _add(
         )
     if text is None:
         return None, warnings
-    if len(fits) > 1 or (not fits and _may_differ(column, state.names, alteration)):
+    if len(fits) > 1 or (not fits and may_differ(column, state.names, alteration)):
         warnings.append(
             f"the new column {column} of {table} has a default, and its case does not show which "
             f"column that is beside {', '.join(fits or state.names)}: make a full reload if "
@@ -185,7 +211,7 @@ def _add(
     return Default(statement.order, fits[0] if fits else column, text), warnings
 
 
-def _fitting(name: str, known: Iterable[str], alteration: Alteration) -> list[str]:
+def fitting(name: str, known: Iterable[str], alteration: Alteration) -> list[str]:
     """The known columns that a statement's name can mean: itself, else those of another case."""
     names = tuple(known)
     if name in names:
@@ -195,7 +221,7 @@ def _fitting(name: str, known: Iterable[str], alteration: Alteration) -> list[st
     return [other for other in names if other.casefold() == name.casefold()]
 
 
-def _may_differ(name: str, known: tuple[str, ...], alteration: Alteration) -> bool:
+def may_differ(name: str, known: tuple[str, ...], alteration: Alteration) -> bool:
     """Whether rows may show a new column in another case: in the one that all known ones have."""
     if alteration.told or not known:
         return False
@@ -208,6 +234,11 @@ def _may_differ(name: str, known: tuple[str, ...], alteration: Alteration) -> bo
 def _is_copy(default: Default, statement: Statement, text: str | None, dropped: bool) -> bool:
     """Whether a default is of this statement, which has been delivered more than once."""
     if sequence_of(statement.order):
-        return default.order.split("/")[:3] == statement.order.split("/")[:3]
+        return same_id(default.order, statement.order)
     # Without a sequence id only what it says can tell.
     return default.text == text and not dropped
+
+
+def same_id(one: str, other: str) -> bool:
+    """Whether two orders are of one sequence id, wherever they came from."""
+    return one.split("/")[:3] == other.split("/")[:3]

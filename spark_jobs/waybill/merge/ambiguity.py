@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from waybill.merge.plan import TablePlan
+    from waybill.merge.table_plans import TablePlan
 
 _PARTITION = "substring_index(substring_index(`order`, '/', -1), ':', 1)"
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch
     from waybill.merge.increment import Increment
-    from waybill.merge.plan import TablePlan
+    from waybill.merge.table_plans import TablePlan
 
 IDENTITY = (
     "CASE WHEN operation != 'read' AND split_part(order_key, '/', 2) != '' "
@@ -77,7 +77,7 @@ class BagMerge:
         came = self._judged(self.increment.pairs(self.qualified))
         new = self._new(came.where("reason IS NULL")).persist()
         out = new.count()
-        reached = self.plan.reached is not None or bool(self.plan.to_fill)
+        reached = self.plan.reached is not None or bool(self.plan.to_fill or self.plan.renamings)
         anew = reached and self.branch.base is not None
         if anew:
             self.branch.sql("DELETE FROM {branch}")

@@ -7,33 +7,40 @@ from typing import TYPE_CHECKING, Any
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
 from waybill.merge.position import REFUSED, position_after, position_of
+from waybill.merge.renamings import above, present_key
 from waybill.merge.rules import Change
 from waybill.merge.spark_rows import read_image
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
+    from waybill.merge.renamings import Renamings
     from waybill.merge.state import MergeState
 
 
-def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
-    """The changes that rows of the log stand for, by place.
+def changes_of(rows: list[dict[str, Any]], renamed: Renamings = ()) -> dict[Place, Change]:
+    """The changes that rows of the log stand for, by place, with the names of now.
 
     Args:
         rows: whose `order_key` is the order that the merge goes by
             (`waybill.merge.increment.order_sql`).
+        renamed: what statements renamed in their table.
     """
-    return {
-        place_of(row): Change(
-            row["order_key"],
-            row["operation"],
-            row["key"] or "",
-            None if row["operation"] == "delete" else read_image(row["after"] or "{}"),
-            row["old_key"],
-            place_of(row),
-        )
-        for row in rows
-    }
+    return {place_of(row): _change(row, above(renamed, row["order_key"])) for row in rows}
+
+
+def _change(row: dict[str, Any], renamed: Renamings) -> Change:
+    def now(text: str | None) -> str | None:
+        return present_key(text, renamed) if text and renamed else text
+
+    return Change(
+        row["order_key"],
+        row["operation"],
+        now(row["key"]) or "",
+        None if row["operation"] == "delete" else read_image(now(row["after"] or "{}")),
+        now(row["old_key"]),
+        place_of(row),
+    )
 
 
 def place_of(row: dict[str, Any]) -> Place:
@@ -74,6 +81,7 @@ def merged_facts(
         refused,
         _of_transactions(lake, position.state, rows),
         frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
+        state.renamed,
     )
 
 

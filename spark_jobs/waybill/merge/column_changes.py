@@ -15,6 +15,7 @@ from waybill.merge.columns import TYPES, Column, finer_time, lake_type
 from waybill.schema_changes import (
     ADD,
     DROP,
+    MAP,
     NARROW,
     RENAME,
     RETYPE,
@@ -143,6 +144,8 @@ class Taken:
         """Take that a column goes on under another name."""
         type_ = "" if column is None else column.type
         effect = f"{new} is a new column beside {name}"
+        if self.decision.rename == MAP:
+            effect = "it keeps its values under the new name"
         self.changes.append(ColumnChange(RENAME, name, type_, new, effect))
 
     def retype(self, have: Column, want: str, becomes: str) -> Column:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.full_load import TOPIC
 from waybill.merge.rules import WHOLE, Change, effects
 from waybill.order import sequence_of
+
+if TYPE_CHECKING:
+    from waybill.merge.renamings import Renamings
 
 Place = tuple[str, int, int, int]
 
@@ -24,6 +27,7 @@ class Merged(NamedTuple):
         refused: why changes were refused, by place.
         waiting: places of changes whose transaction is open or was rolled back.
         unmerged: places of changes that no visible merge has taken yet.
+        renamed: what statements renamed in it.
     """
 
     truncated: str = ""
@@ -31,6 +35,7 @@ class Merged(NamedTuple):
     refused: Mapping[Place, str] = {}
     waiting: Mapping[Place, str] = {}
     unmerged: Container[Place] = frozenset()
+    renamed: Renamings = ()
 
 
 def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, str]:

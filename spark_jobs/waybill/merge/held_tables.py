@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.counting import counted
 from waybill.errors import Code, SchemaChangeError
 from waybill.merge.increment import Increment
+from waybill.merge.names_in_log import NamesInLog
 from waybill.merge.plan import make_plan
 from waybill.merge.state import HeldTable, MergeState
 from waybill.merge.statements import Statements
@@ -237,6 +238,7 @@ class Parts:
                     self.spec.decisions,
                     self.batch,
                     takes,
+                    NamesInLog(increment),
                 )
             except SchemaChangeError as error:
                 alone = self.spec.decisions.find(error.table).stops_what == TABLE
@@ -244,6 +246,7 @@ class Parts:
                     raise
                 left[error.table] = error
                 continue
+            increment.renamed = {name: table.state.renamed for name, table in plan.tables.items()}
             rows = {name for name, table in survey.tables.items() if table.rows}
             return Part(increment, schemas, plan, rows <= plan.tables.keys())
 

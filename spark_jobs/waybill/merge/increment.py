@@ -14,6 +14,7 @@ from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS
 from waybill.merge.increment_counts import Survey, TableSurvey, count
 from waybill.merge.open_transactions import arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
+from waybill.merge.renamed_texts import present_rows
 from waybill.merge.transactions import (
     NAME_SQL,
     Came,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from waybill.lake import Lake
+    from waybill.merge.renamings import Renamings
 
 QUALIFIED = "coalesce(nullif(concat_ws('.', `database`, `schema`, nullif(`table`, '')), ''), topic)"
 """SQL of the source table's name; a topic whose messages name no table is a table of its own."""
@@ -91,6 +93,7 @@ class Increment:
         by_source_time: as given.
         order: SQL of the order that the merge goes by.
         verdict: which transactions are open, and what became of those that were.
+        renamed: what statements renamed in tables; see `waybill.merge.renamings`.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Increment:
         self._table = lake.log("changes")
         self._frame: DataFrame | None = None
         self.verdict = Verdict()
+        self.renamed: dict[str, Renamings] = {}
         self._held_back = False
         self._returned: DataFrame | None = None
         self._replaying = False
@@ -402,15 +406,14 @@ class Increment:
 
     def crossing(self, qualified: str) -> set[str]:
         """Keys that a transaction moved one row to and another away from."""
-        mine = self.accepted().where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL")
-        names = ("key", "old_key", F.expr(NAME_SQL).alias("transaction"))
-        new = mine.where("transaction IS NOT NULL").select(*names)
+        moves = (F.col("qualified") == qualified) & F.col("old_key").isNotNull()
+        new = self.rows().where(moves).where("transaction IS NOT NULL")
         if new.isEmpty():
             return set()
-        log = self._settled(self.lake.read(self._table, self.upto).where("outcome = 'ok'"))
-        moves = log.where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL")
-        every = moves.select(*names).join(
-            F.broadcast(new.select("transaction").distinct()), "transaction", "left_semi"
+        every = (
+            self.history(qualified)
+            .where(moves)
+            .join(F.broadcast(new.select("transaction").distinct()), "transaction", "left_semi")
         )
         arrived = every.select("transaction", "key").distinct()
         left = every.select("transaction", F.col("old_key").alias("key")).distinct()
@@ -472,7 +475,7 @@ class Increment:
         return rows.join(refused, same, "left_anti")
 
     def _rows_of(self, frame: DataFrame, only: str | None = None) -> DataFrame:
-        return frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
+        rows = frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
             (F.expr(QUALIFIED) if only is None else F.lit(only)).alias("qualified"),
             "key",
             "old_key",
@@ -484,6 +487,7 @@ class Increment:
             F.expr(NAME_SQL).alias("transaction"),
             *CHANGE_PLACE,
         )
+        return present_rows(rows, self.renamed)
 
 
 def _schemas(texts: Iterable[str]) -> dict[str, TableSchema]:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.merge.increment import Increment
-    from waybill.merge.plan import TablePlan
     from waybill.merge.rules import Change
     from waybill.merge.table import TableMerge
+    from waybill.merge.table_plans import TablePlan
 
 
 def moved_rows(
@@ -37,7 +37,8 @@ def moved_rows(
     count = merge.settling.refuse(refused)
     plan.survey.moves -= count
     if lacking:
-        plan.state.open_rows = True
+        # Where columns are rewritten these are two: what is known, and with the branch's names.
+        plan.state.open_rows = merge.state.open_rows = True
         completed, below = _completed(name, lacking, merge)
         both = both.unionByName(completed)
         count += merge.settling.refuse(below)

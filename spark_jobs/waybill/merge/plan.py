@@ -5,134 +5,44 @@ from __future__ import annotations
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, SchemaChangeError
 from waybill.full_load import TOPIC
-from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
-from waybill.merge.column_changes import Taken, extend, of_batch
+from waybill.merge.alterations import (
+    Meaning,
+    alter,
+    altered_table,
+    check_renamed,
+    read_statement,
+    with_present_names,
+)
+from waybill.merge.column_changes import Taken, extend
 from waybill.merge.ddl import UnreadableStatement
 from waybill.merge.increment_counts import TableSurvey
-from waybill.merge.state import Default, MergeState, TableState, by_position, place_in
+from waybill.merge.renaming_columns import check_full_rows, take_renaming
+from waybill.merge.renamings import above
+from waybill.merge.state import (
+    MergeState,
+    TableState,
+    by_position,
+    only_one,
+    place_in,
+)
+from waybill.merge.table_plans import TablePlan
 from waybill.order import sequence_of
-from waybill.schema_changes import NOTHING_DECIDED, RETYPE
+from waybill.schema_changes import MAP, NOTHING_DECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from waybill.merge.columns import Column
     from waybill.merge.increment_counts import Survey
+    from waybill.merge.names_in_log import NamesInLog
     from waybill.merge.statements import Statement
     from waybill.records import TableSchema
     from waybill.schema_changes import Decisions
     from waybill.tables import TableRules
-
-
-class Reload(NamedTuple):
-    """A full reload, as what it does to the rows that are there.
-
-    Attributes:
-        order: the place of its TRUNCATE; rows below it are replaced.
-        above: order of a statement of the same batch that emptied the table before, if any did.
-    """
-
-    order: str
-    above: str
-
-
-@dataclass
-class TablePlan:
-    """What the batch brings for one table.
-
-    Attributes:
-        survey: its changes in numbers.
-        before: what was known of the table.
-        state: what is known with this batch.
-        truncates: orders of the batch's TRUNCATEs.
-        reloads: those that full reloads begin with.
-        risen: orders of TRUNCATEs and DROPs of before that stand higher with this batch.
-        dropped: order of the newest statement of the batch that dropped the table, if any did.
-        defaults: columns that the batch's statements added with a default.
-        bag: whether the table has no key, so that its rows are counted (`waybill.merge.bags`).
-        taken: what is decided about changes of its columns, and those that the batch brings.
-        statements: texts of those that altered it, oldest first.
-    """
-
-    survey: TableSurvey
-    before: TableState
-    state: TableState
-    truncates: list[str] = field(default_factory=list)
-    reloads: list[str] = field(default_factory=list)
-    risen: list[str] = field(default_factory=list)
-    dropped: str = ""
-    defaults: list[Default] = field(default_factory=list)
-    bag: bool = False
-    taken: Taken = field(default_factory=partial(Taken, ""))
-    statements: list[str] = field(default_factory=list)
-
-    def count_unordered(self, statement: Statement) -> None:
-        """Count a TRUNCATE or DROP among those without order, if it is one."""
-        if statement.unordered:
-            self.survey.unordered_truncates += 1
-            self.survey.places.add((statement.topic, statement.partition))
-
-    def keep_changes(self, batch: str) -> None:
-        """Remember what the batch did to the columns, if anything."""
-        if self.taken.changes:
-            self.state.changes = of_batch(self.taken.changes, self.statements, batch)
-
-    @property
-    def retyped(self) -> set[str]:
-        """The columns that the batch gives a type to which they cannot be promoted."""
-        return {one.column for one in self.taken.changes if one.change == RETYPE}
-
-    @property
-    def truncated(self) -> bool:
-        """Whether a TRUNCATE or DROP of the batch is newer than every one before."""
-        return self.state.truncated > self.before.truncated
-
-    @property
-    def reload(self) -> Reload | None:
-        """The full reload that decides what is there, None if something else does."""
-        order = max(self.reloads, default="")
-        if not self.truncated or self.state.truncated != order:
-            return None
-        others = [other for other in self.truncates if other not in self.reloads]
-        return Reload(order, max([self.dropped, *self.risen, *others]))
-
-    @property
-    def counted_truncate(self) -> bool:
-        """Whether it is a change of its own, not the text of another statement."""
-        return self.truncated and self.state.truncated in self.truncates
-
-    @property
-    def to_fill(self) -> tuple[Column, ...]:
-        """Columns that come into the lake after a statement gave rows a default for them."""
-        with_default = {default.column for default in self.before.defaults}
-        there = set(self.before.names)
-        if not there:
-            return ()
-        return tuple(
-            c for c in self.state.columns if c.name in with_default and c.name not in there
-        )
-
-    @property
-    def late_columns(self) -> dict[str, str]:
-        """Columns that the batch may bring to rows that lack them, as in `TableState.came_up`."""
-        lowest = max(self.survey.lowest, self.state.truncated)
-        if not self.survey.rows:
-            return {}
-        return {name: order for name, order in self.state.came_up.items() if lowest < order}
-
-    @property
-    def reached(self) -> str | None:
-        """Lowest order of the batch's new statements: rows above it may have to be redone."""
-        orders = [default.order for default in self.defaults]
-        if self.truncated:
-            orders.append(self.state.truncated)
-        return min(orders, default=None)
 
 
 @dataclass
@@ -165,6 +75,7 @@ def make_plan(
     decisions: Decisions = NOTHING_DECIDED,
     batch: str = "",
     takes: Callable[[str], bool] = bool,
+    log: NamesInLog | None = None,
 ) -> Plan:
     """Decide what the batch means for each table.
 
@@ -179,6 +90,7 @@ def make_plan(
         decisions: what the migration has decided about changes of columns.
         batch: id of the batch.
         takes: whether it is about a table, by its qualified name; nothing is said of the others.
+        log: asks the log, for tables with columns whose new names are mapped.
 
     Raises:
         ConfigurationError: the key of a table cannot be told and the migration declares none.
@@ -196,9 +108,12 @@ def make_plan(
     for meaning in read:
         for name in filter(takes, meaning.emptied):
             _empty(plan, meaning.statement, name, before)
+    _rename_columns(plan, read, schemas, before, takes, log)
     for name, table in plan.tables.items():
         with _about(name):
-            _describe(name, table, _schemas_used(name, table, schemas, used_above), rules)
+            _describe(name, table, _schemas_used(name, table, schemas, used_above, log), rules)
+            if log is not None and table.state.renamed:
+                check_full_rows(table, log)
     for state in plan.state.tables.values():
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
@@ -208,6 +123,27 @@ def make_plan(
     places = any(table.survey.places for table in plan.tables.values())
     plan.unordered = places or any(statement.unordered for statement in ddl)
     return plan
+
+
+def _rename_columns(
+    plan: Plan,
+    read: list[Meaning],
+    schemas: dict[str, TableSchema],
+    before: MergeState,
+    takes: Callable[[str], bool],
+    log: NamesInLog | None,
+) -> None:
+    """Statements gave columns names that are mapped."""
+    for meaning in read:
+        name = altered_table(meaning)
+        if name is None or meaning.alteration is None or not meaning.alteration.renamed:
+            continue
+        if log is None or not takes(name) or plan.decisions.find(name).rename != MAP:
+            continue
+        table = _table(plan, name, before)
+        own = [schemas[id_] for id_ in table.survey.schema_ids if id_ in schemas]
+        with _about(name):
+            take_renaming(table, meaning, own, log)
 
 
 def _alter_tables(
@@ -221,7 +157,7 @@ def _alter_tables(
     for meaning in read:
         if not meaning.statement.again:
             _warn_renamed(plan, meaning)
-        name = _altered(meaning)
+        name = altered_table(meaning)
         if name is not None and takes(name):
             with _about(name):
                 _alter(plan, meaning, name, rules, before)
@@ -277,18 +213,24 @@ def _schemas_used(
     table: TablePlan,
     schemas: dict[str, TableSchema],
     used_above: Callable[[str, str], set[str]],
+    log: NamesInLog | None,
 ) -> list[TableSchema]:
-    """The schemas that say what the table is."""
-    ids = table.survey.schema_ids
+    """The schemas that say what the table is, with the names of now."""
+    ids, higher = table.survey.schema_ids, ""
     if table.dropped:
         # The table that came after is another one, and may have another key.
         table.state.key = None
-        ids = used_above(name, table.dropped)
+        higher = table.dropped
     elif table.survey.lowest < table.state.truncated:
         keys = {schemas[i].key or () for i in ids if i in schemas}
         if table.state.key is not None and keys - {table.state.key}:
             # What the table was before it was dropped may come late.
-            ids = used_above(name, table.state.truncated)
+            higher = table.state.truncated
+    renamed = above(table.state.renamed, table.survey.lowest) if table.survey.rows else ()
+    if log is not None and renamed:
+        return log.present_schemas(name, schemas, higher, renamed)
+    if higher:
+        ids = used_above(name, higher)
     return [schemas[i] for i in sorted(ids) if i in schemas]
 
 
@@ -307,7 +249,7 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     state.topics = tuple(sorted({*state.topics, *survey.topics}))
     if not survey.rows:
         return
-    state.identity = _only_one(name, state.identity, survey.identities)
+    state.identity = only_one(name, state.identity, survey.identities)
     if not schemas and survey.lowest < state.truncated and survey.schema_ids:
         # All of them are of a table that was dropped since.
         table.bag = state.key == ()
@@ -343,27 +285,6 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     state.highest = max(state.highest, survey.highest)
 
 
-def _only_one(
-    name: str, known: tuple[str, str, str] | None, found: set[tuple[str, str, str]]
-) -> tuple[str, str, str] | None:
-    """The one source table that a qualified name stands for.
-
-    Raises:
-        SchemaChangeError: it stands for several, whose rows would become one table's.
-    """
-    every = sorted({*found, *([] if known is None else [known])})
-    if len(every) > 1:
-        first, second = (
-            " of ".join(repr(part) for part in reversed(parts) if part) for parts in every[:2]
-        )
-        message = (
-            f"two tables of the source are both called {name}: {first}, and {second}; rename one "
-            "of them at the source, or give each a topic and a migration of its own"
-        )
-        raise SchemaChangeError(message, code=Code.TABLE_NAMES)
-    return every[0] if every else None
-
-
 def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
     """What statements say; the report tells which could not be read."""
     found = []
@@ -392,13 +313,6 @@ def _about(name: str) -> Iterator[None]:
         raise
 
 
-def _altered(meaning: Meaning) -> str | None:
-    """The table whose columns or name a statement changed, None if it changed none."""
-    if meaning.alteration is None:
-        return None
-    return named(meaning.statement, meaning.alteration.table)
-
-
 def _warn_renamed(plan: Plan, meaning: Meaning) -> None:
     """Warn of tables with new names, if the lake has one of them."""
     there = plan.state.tables
@@ -421,8 +335,9 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
     if statement.again:
         place = place_in(statement.order)
         state.defaults = tuple(d for d in state.defaults if place_in(d.order) != place)
-    else:
+    elif taken.decision.rename != MAP:
         check_renamed(state, alteration, rules.find(None, None, name).columns, taken)
+    alteration = with_present_names(alteration, above(state.renamed, statement.order))
     if statement.order < state.truncated:
         # Every row that it concerned is gone.
         return

@@ -14,7 +14,7 @@ from waybill.merge import columns as own
 
 if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
-    from waybill.merge.plan import Reload
+    from waybill.merge.table_plans import Reload
 
 
 def mark_gone(lake: Lake, branch: Branch, reload: Reload, batch: str) -> int:

@@ -1,7 +1,8 @@
-"""Rewrites a table whose columns get types that they cannot be promoted to.
+"""Rewrites a table whose columns get types that they cannot be promoted to, or other names.
 
 Every row is copied on the branch, with the values of these columns made anew of its text image:
-exactly, or not at all. (`waybill.lake.future_columns` tells how they become visible.)
+exactly, or not at all. Where names change, text images and keys get the new ones.
+(`waybill.lake.future_columns` tells how columns become visible.)
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import msgspec
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, ReconciliationError
-from waybill.lake.future_columns import future_name, is_future
+from waybill.lake.future_columns import GONE, future_name, is_future, left_behind
 from waybill.lake.names import quoted
 from waybill.merge import columns as own
+from waybill.merge.renamed_texts import renamed_keys, renamed_text
 from waybill.merge.typed_columns import typed, value_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column as Expression
 
     from waybill.lake import Branch, Lake
     from waybill.merge.columns import Column
+    from waybill.merge.renamings import Renaming
     from waybill.merge.state import TableState
 
 
@@ -62,23 +65,30 @@ def staged_state(state: TableState, becomes: Mapping[str, str]) -> TableState:
     """What is known of a table, with the names that its columns have on the branch."""
     if not becomes:
         return state
-    waiting = {name: future for future, name in becomes.items()}
+    waiting = {name: future for future, name in becomes.items() if name != GONE}
     columns = tuple(c._replace(lake=waiting.get(c.lake, c.lake)) for c in state.columns)
     return msgspec.structs.replace(state, columns=columns)
 
 
 def without_old(branch: Branch) -> dict[str, Expression]:
-    """What rows of a branch have in the columns whose places others take: nothing."""
-    return {name: F.lit(None) for name in branch.becomes.values()}
+    """What rows of a branch have in columns that go when it becomes visible: nothing."""
+    names = branch.read().columns if branch.becomes else []
+    return dict.fromkeys(left_behind(names, branch.becomes), F.lit(None))
 
 
-def rewrite(branch: Branch, qualified: str, columns: tuple[Column, ...]) -> int:
+def rewrite(
+    branch: Branch,
+    qualified: str,
+    columns: tuple[Column, ...],
+    renamings: Iterable[Renaming] = (),
+) -> int:
     """Copy the rows of a table on its branch, with some of its columns made of the text images.
 
     Args:
         branch: the branch.
         qualified: the source table.
         columns: the table's columns, as they are called on the branch.
+        renamings: what the batch renamed; text images and keys get the new names.
 
     Returns:
         How many rows and tombstones were copied.
@@ -90,6 +100,9 @@ def rewrite(branch: Branch, qualified: str, columns: tuple[Column, ...]) -> int:
         return 0
     rows = branch.read()
     names = rows.columns
+    for one in renamings:
+        texts = {name: renamed_text(F.col(name), one.names) for name in (own.KEY, own.IMAGE)}
+        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), one.names)})
     made = [column for column in columns if column.lake in branch.becomes]
     # A column of the source may have any name, so a row is kept together.
     whole = rows.select(
@@ -108,7 +121,7 @@ def rewrite(branch: Branch, qualified: str, columns: tuple[Column, ...]) -> int:
         )
         raise ReconciliationError(message, code=Code.COLUMN_TYPE)
     value = {column.lake: F.col(value_name(i)) for i, column in enumerate(made)}
-    dropped = set(branch.becomes.values())
+    dropped = left_behind(names, branch.becomes)
     return branch.overwrite(
         valued.select(
             *(

@@ -32,18 +32,22 @@ comes out when all changes ever seen are taken once each, from the lowest order 
 8. **A table without key is a bag** (`bag`): it holds a row as often as images put it there less
    the times that rows before took it away. A change counts once, however often it comes. A dump
    has the changes up to its sequence id, that one included: they are taken away by the reload.
-9. **A change that does not fit is as if it had not come**: an image with a value that its column
-   cannot hold is refused, with both effects if it moves a key.
+9. **A renamed column is the same column** (`presented`, where the migration maps it): changes below
+   the statement are read as if they had its new names. Without a sequence id it stands where a
+   TRUNCATE would.
+10. **A change that does not fit is as if it had not come**: an image with a value that its column
+    cannot hold is refused, with both effects if it moves a key.
 
 Counts of a batch: every effect (a key change has two) is `out` if it is the newest of its key
 after the batch and was not there before, else `superseded`. Of the changes that do not fit, moves
 and those of which a row would show anything (`showing`) are `refused`: a replay takes them up once
 their columns can hold them. Those that newer changes hide are superseded like others. Statements
-that add a column are no effects.
+that add or rename a column are no effects.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from typing import NamedTuple
@@ -54,6 +58,9 @@ from waybill.order import placed_after, sequence_of
 Values = Mapping[str, str | None]
 """An image: exact text or null by column name; absent columns are not in it."""
 
+STATEMENTS = frozenset({"truncate", "column", "rename"})
+"""Operations of a whole table."""
+
 WHOLE = frozenset({"insert", "read"})
 """Operations whose image is the whole row, so that nothing older shows through."""
 
@@ -63,9 +70,11 @@ class Change(NamedTuple):
 
     Attributes:
         order: its place in the total order.
-        operation: read, insert, update, upsert, delete, truncate, or `column` (rule 7).
-        key: text of the row's key; for `truncate` and `column` empty.
-        image: the row after the change; for `column` the new column with its default.
+        operation: read, insert, update, upsert, delete, truncate, `column` (rule 7), or `rename`
+            (rule 9).
+        key: text of the row's key; for statements empty.
+        image: the row after the change; for `column` the new column with its default; for `rename`
+            new names by the old ones.
         old_key: the key that the row had before, where the change gave it another.
         before: the row before the change, where it is needed: in a table without key, and of key
             changes.
@@ -120,6 +129,8 @@ def fold(rows: Rows, changes: Iterable[Change], columns: Iterable[str] = ()) -> 
             rows.clear()
         elif change.operation == "column":
             _add_column(rows, change)
+        elif change.operation == "rename":
+            continue
         elif change.operation == "delete":
             rows[change.key] = _tombstone(rows.get(change.key), change)
         else:
@@ -184,7 +195,7 @@ def placed(changes: Iterable[Change]) -> list[Change]:
     numbered = [change for change in every if sequence_of(change.order)]
     found = []
     for change in every:
-        if change.operation in ("truncate", "column") and not sequence_of(change.order):
+        if change.operation in STATEMENTS and not sequence_of(change.order):
             topic, partition, offset, _ = change.place
             ahead = [
                 other.order
@@ -197,6 +208,44 @@ def placed(changes: Iterable[Change]) -> list[Change]:
     return found
 
 
+def presented(changes: Iterable[Change]) -> list[Change]:
+    """Changes with the names that their columns have now: those that statements above them gave.
+
+    Args:
+        changes: all changes of one table, in their places (`placed`).
+    """
+    every = list(changes)
+    renames = sorted(
+        (change for change in every if change.operation == "rename"), key=lambda c: c.order
+    )
+    found = []
+    for change in every:
+        for rename in renames if change.operation != "rename" else ():
+            if change.order < rename.order:
+                change = _renamed(change, rename.image or {})
+        found.append(change)
+    return found
+
+
+def _renamed(change: Change, names: Values) -> Change:
+    def image(values: Values | None) -> Values | None:
+        if values is None:
+            return None
+        return {names.get(name) or name: text for name, text in values.items()}
+
+    def key(text: str) -> str:
+        if not text.startswith("{"):
+            return text
+        return json.dumps(image(json.loads(text)), separators=(",", ":"), ensure_ascii=False)
+
+    return change._replace(
+        key=key(change.key),
+        image=image(change.image),
+        old_key=None if change.old_key is None else key(change.old_key),
+        before=image(change.before),
+    )
+
+
 def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]:
     """The rows of a table without key, each with how often it is there (below zero: is owed).
 
@@ -204,7 +253,7 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     A row that was read is known by its position: all rows of a snapshot or a reload may share one
     sequence id, and equal ones among them are several.
     """
-    kept = {_identity(change): change for change in placed(changes)}
+    kept = {_identity(change): change for change in presented(placed(changes))}
     truncates = (change for change in kept.values() if change.operation == "truncate")
     truncate = max(truncates, key=lambda change: change.order, default=None)
     # Of two for one column the older gives its value first, and the newer finds it there.
@@ -215,7 +264,7 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     )
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
-        if change.operation in ("truncate", "column") or _is_void(change, truncate):
+        if change.operation in STATEMENTS or _is_void(change, truncate):
             continue
         for image, n in ((change.image, 1), (change.before, -1)):
             if image is not None:
@@ -299,7 +348,7 @@ class _Hidden:
     def below(self, change: Change) -> None:
         """Go down below a change."""
         key, old = change.key, change.old_key
-        if change.operation == "column":
+        if change.operation in ("column", "rename"):
             return
         if change.operation == "delete":
             self.live[key] = self.dead.get(key)
@@ -369,7 +418,7 @@ class Table:
         batch = list(changes)
         before, truncated = self.rows, self.truncated
         self._came += batch
-        every = placed(self._came)
+        every = presented(placed(self._came))
         taken = [change for change in every if self._fits(change)]
         self.rows = fold({}, taken, self.columns)
         came = every[len(every) - len(batch) :]
@@ -381,20 +430,22 @@ class Table:
         refused = [change for change in bad if change.old_key is not None]
         refused += showing(taken, (c for c in bad if c.old_key is None), self.columns)
         self.refused += refused
-        counted = [change for change in came if change.operation != "column"]
+        counted = [change for change in came if change.operation not in ("column", "rename")]
         second = sum(change.old_key is not None for change in good)
         out = self._out(good, before) + (emptied and self.truncated > truncated)
         superseded = len(counted) + second - out - len(refused)
         return Counts(len(counted), second, out, superseded, len(refused))
 
     def _fits(self, change: Change) -> bool:
-        return change.image is None or not self.misfit(change.image)
+        if change.image is None or change.operation == "rename":
+            return True
+        return not self.misfit(change.image)
 
     def _out(self, good: list[Change], before: Rows) -> int:
         touched = {
             (key, change.order)
             for change in good
-            if change.operation not in ("truncate", "column")
+            if change.operation not in STATEMENTS
             for key in effects(change)
         }
         return sum(

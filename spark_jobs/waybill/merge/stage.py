@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch
     from waybill.merge.increment_counts import Survey
-    from waybill.merge.plan import Plan, TablePlan
+    from waybill.merge.plan import Plan
     from waybill.merge.state import TableState
+    from waybill.merge.table_plans import TablePlan
     from waybill.merge.transactions import Open
     from waybill.merge.upsert.merging import Plain, Written
     from waybill.records import TableSchema
@@ -322,9 +323,10 @@ class _Merge:
         """The branch of a table, made when it is first needed."""
         branch = self.made.get(name)
         if branch is None:
-            table, becomes = prepare(self.lake, name, plan.state, plan.retyped)
+            table, becomes = prepare(self.lake, name, plan.state, plan.retyped, plan.moved)
             described = [s for s in self.schemas.values() if s.qualified_name == name]
-            comment_columns(self.lake, table, comments(name, plan.state.columns, described))
+            staged = staged_state(plan.state, becomes)
+            comment_columns(self.lake, table, comments(name, staged.columns, described))
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             branch.becomes = becomes
             self.branches[table] = branch.name
@@ -334,9 +336,9 @@ class _Merge:
     def _staged(self, name: str, plan: TablePlan, branch: Branch) -> TableState:
         """What is known of a table as its branch has it; rewrites its rows if it has to be."""
         state = staged_state(plan.state, branch.becomes)
-        if branch.becomes:
+        if branch.becomes or plan.renamings:
             self.context.progress("rewriting %s", name)
-            copied = rewrite(branch, name, state.columns)
+            copied = rewrite(branch, name, state.columns, plan.renamings)
             self.context.progress("rewrote %s of %s", counted(copied, "row"), name)
         return state
 

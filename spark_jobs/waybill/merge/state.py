@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from waybill.errors import Code, ConfigurationError
+from waybill.errors import Code, ConfigurationError, SchemaChangeError
 from waybill.merge.column_changes import ColumnChange
 from waybill.merge.columns import Column
+from waybill.merge.renamings import Renamings
 from waybill.merge.transactions import Open, RolledBack
 from waybill.merge.watermark import Reached, complete, joined
 from waybill.order import BEFORE, CHANGE, order_number
@@ -22,6 +23,27 @@ def place_in(order: str) -> str:
 def by_position(order: str) -> bool:
     """Whether an order rests on nothing but the position in a topic (see `waybill.order`)."""
     return order.startswith(f"{CHANGE}//")
+
+
+def only_one(
+    name: str, known: tuple[str, str, str] | None, found: set[tuple[str, str, str]]
+) -> tuple[str, str, str] | None:
+    """The one source table that a qualified name stands for.
+
+    Raises:
+        SchemaChangeError: it stands for several, whose rows would become one table's.
+    """
+    every = sorted({*found, *([] if known is None else [known])})
+    if len(every) > 1:
+        first, second = (
+            " of ".join(repr(part) for part in reversed(parts) if part) for parts in every[:2]
+        )
+        message = (
+            f"two tables of the source are both called {name}: {first}, and {second}; rename one "
+            "of them at the source, or give each a topic and a migration of its own"
+        )
+        raise SchemaChangeError(message, code=Code.TABLE_NAMES)
+    return every[0] if every else None
 
 
 class Default(msgspec.Struct, frozen=True):
@@ -57,6 +79,8 @@ class TableState(msgspec.Struct):
             it may lack the column only because nobody knew it.
         stated: types narrower than the column's that the source has stated, by column.
         changes: changes of its columns of the last batch that brought any.
+        renamed: what statements renamed, where the migration maps it, oldest first. All else has
+            the names of now.
     """
 
     identity: tuple[str, str, str] | None = None
@@ -72,6 +96,7 @@ class TableState(msgspec.Struct):
     came_up: dict[str, str] = {}
     stated: dict[str, tuple[str, ...]] = {}
     changes: tuple[ColumnChange, ...] = ()
+    renamed: Renamings = ()
 
     @property
     def reloaded_at(self) -> str | None:

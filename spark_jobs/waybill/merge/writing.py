@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, ReconciliationError
+from waybill.lake.future_columns import GONE, future_name
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
 from waybill.merge.column_types import holds, promoted
 from waybill.merge.columns import OWN_COLUMNS
-from waybill.merge.rewriting import add_future
+from waybill.merge.rewriting import add_future, staged_state
 from waybill.merge.upsert.values import arrow_schema
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
 def prepare(
-    lake: Lake, qualified: str, state: TableState, retyped: Collection[str] = ()
+    lake: Lake,
+    qualified: str,
+    state: TableState,
+    retyped: Collection[str] = (),
+    moved: Mapping[str, str] | None = None,
 ) -> tuple[str, dict[str, str]]:
     """Make the table, or give it the columns and types that it lacks.
 
@@ -52,21 +57,27 @@ def prepare(
         qualified: the source table.
         state: what is known of it, this batch included.
         retyped: its columns that are rewritten.
+        moved: names that columns of the lake get, by those that they have.
 
     Returns:
-        The table's full name; and the columns that take the place of others when the branch becomes
-        visible, with the names of these.
+        The table's full name; and what columns are called when the branch becomes visible, as
+        `waybill.lake.future_columns` has it.
 
     Raises:
         ReconciliationError: rows have values in a column that cannot take those of its type.
     """
-    wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
+    becomes = dict(moved or {})
+    for column in state.columns:
+        if column.lake in becomes and column.lake not in becomes.values():
+            # Until then another column has its name.
+            becomes[future_name(column.lake)] = column.lake
+    staged = staged_state(state, becomes)
+    wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in staged.columns}}
     schema = arrow_schema(wanted)
     table, layout = lake.ensure_merged(qualified, schema, own.DELETED, TABLE_PROPERTIES)
     there = layout.types
-    becomes = {}
     # The table is asked, not the state: a merge that was dropped may have changed it already.
-    for column in state.columns:
+    for column in staged.columns:
         have, want = there[column.lake], column.type
         if have == want or holds(have, want):
             continue
@@ -78,7 +89,10 @@ def prepare(
             lake.spark.sql(f"{alter} DROP COLUMN {name}")
             lake.spark.sql(f"{alter} ADD COLUMN {name} {want}")
         elif column.name in retyped:
-            becomes[add_future(lake, table, column.lake, want, there)] = column.lake
+            final = becomes.get(column.lake, column.lake)
+            if final != column.lake:
+                becomes[column.lake] = GONE
+            becomes[add_future(lake, table, final, want, there)] = final
         elif have != "string":
             message = (
                 f"column {column.name} of {qualified} is {have} in the lake, has values there, and "

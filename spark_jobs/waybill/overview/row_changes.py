@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
-from waybill.merge.position import order_of
+from waybill.merge.position import order_of, position_of
+from waybill.merge.renamings import present_key
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
+    from waybill.merge.renamings import Renamings
 
 Asked = dict[str, list[str | int]]
 """The values that rows have in some columns."""
@@ -60,7 +62,7 @@ def changes_of_row(
     Raises:
         ConfigurationError: the key looks like JSON and is none.
     """
-    has_key = key_test(key)
+    has_key = key_test(key, () if table is None else position_of(lake).state.table(table).renamed)
 
     def accepts(row: dict[str, Any]) -> bool:
         if table is not None and written_name(row) != table:
@@ -99,7 +101,8 @@ def _explained(
     for row in rows:
         by_table.setdefault(qualified_name(row) or row["topic"], []).append(row)
     for name, own in by_table.items():
-        changes, facts = changes_of(own), merged_facts(lake, name, own, merge)
+        facts = merged_facts(lake, name, own, merge)
+        changes = changes_of(own, facts.renamed)
         # The key that was asked for is the one that all of them touch.
         row_changes = [change for change in changes.values() if change.operation != "truncate"]
         keys = [{change.key, change.old_key} for change in row_changes]
@@ -136,8 +139,12 @@ def key_as_text(key: str) -> dict[str, str | None]:
     }
 
 
-def key_test(key: str) -> Callable[[dict[str, Any]], bool]:
+def key_test(key: str, renamed: Renamings = ()) -> Callable[[dict[str, Any]], bool]:
     """Whether a row is of a key: a JSON object of its columns, or the value of its only column.
+
+    Args:
+        key: the key, with the names that its columns have now.
+        renamed: what statements renamed in the table; the row may be of before.
 
     Raises:
         ConfigurationError: it looks like JSON and is none.
@@ -154,7 +161,10 @@ def key_test(key: str) -> Callable[[dict[str, Any]], bool]:
         if text is None:
             return False
         values = json.loads(text)
-        return list(values.values()) == [key] if wanted is None else values == wanted
+        if wanted is None:
+            return list(values.values()) == [key]
+        every = (present_key(text, renamed[i:]) for i in range(len(renamed)))
+        return values == wanted or any(json.loads(one) == wanted for one in every)
 
     return lambda row: matches(row["key"]) or matches(row["old_key"])
 

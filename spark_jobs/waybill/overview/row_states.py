@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConfigurationError
 from waybill.merge.explain import NOT_MERGED
-from waybill.merge.position import STAGE
+from waybill.merge.position import STAGE, position_of
+from waybill.merge.renamings import present_key
 from waybill.merge.table_rows import rows_of_keys
 from waybill.merge.table_states import table_state
 from waybill.overview.row_changes import changes_of_row, key_test, qualified_name
@@ -63,9 +64,11 @@ def row_history(
     if len(names) != 1:
         return RowHistory(changes, as_of_now=unknown)
     (name,) = names
-    has_key = key_test(key)
+    renamed = position_of(lake).state.table(name).renamed
+    has_key = key_test(key, renamed)
     keys = {
-        text
+        present_key(text, renamed[i:])
+        for i in range(len(renamed) + 1)
         for row in changes
         for text in (row["key"], row["old_key"])
         if text is not None and has_key({"key": text, "old_key": None})

@@ -32,8 +32,10 @@ class SchemaChanges(Model):
     retype: Literal["rewrite", "stop"] = "stop"
     """Any other type, such as `decimal(15,4)` after `decimal(10,2)`: the table is rewritten, with
     the type that holds both exactly."""
-    rename: Literal["beside", "stop"] = "stop"
-    """Another name: a new column beside the old one, whose rows keep their values there."""
+    rename: Literal["map", "beside", "stop"] = "stop"
+    """Another name, by a statement in the stream. `map`: the column gets the new name, and its
+    rows keep their values. `beside`: a new column beside the old one, where rows of before keep
+    their values."""
     drop: Literal["keep", "stop"] = "keep"
     """A column that is gone: it stays with the values that it had."""
     stops: Literal["table", "migration"] = "table"

@@ -201,6 +201,10 @@ class RowTexts:
         """The key of a row, as JSON."""
         return json.dumps([row[i] for i in self._key], ensure_ascii=False)
 
+    def has_key(self, key: Mapping[str, str | None]) -> bool:
+        """Whether a key image has the columns of the key."""
+        return all(self._names[i] in key for i in self._key)
+
     def key_of_image(self, key: Mapping[str, str | None]) -> str:
         """The key of a row that is gone, whose values alone are known."""
         values = [

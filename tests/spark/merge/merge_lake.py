@@ -66,6 +66,10 @@ def change_row(change: Change, table: TableSchema, **more: Any) -> dict[str, Any
             f"ALTER TABLE {table.qualified_name} ADD COLUMN {name} "
             f"VARCHAR(40) NOT NULL DEFAULT '{text}'"
         )
+    if change.operation == "rename":
+        row["operation"], row["after"] = "ddl", None
+        told = ", ".join(f"RENAME COLUMN {old} TO {new}" for old, new in change.image.items())
+        row["ddl_text"] = f"ALTER TABLE {table.qualified_name} {told}"
     return {**row, **more}
 
 

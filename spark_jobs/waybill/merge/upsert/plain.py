@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waybill.merge.renamings import above
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from waybill.merge.plan import TablePlan
+    from waybill.merge.table_plans import TablePlan
     from waybill.records import TableSchema
 
 
@@ -23,6 +25,8 @@ def not_plain(plan: TablePlan, schemas: Iterable[TableSchema], ambiguous: str) -
     names = set(state.names)
     if plan.retyped:
         return "columns are rewritten"
+    if plan.renamings or above(state.renamed, survey.lowest):
+        return "columns were renamed"
     if survey.moves:
         return "rows got other keys"
     if plan.truncated or plan.reload is not None:
