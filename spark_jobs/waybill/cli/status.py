@@ -20,7 +20,7 @@ from waybill.merge.position import held_merge, position_of
 from waybill.merge.state import told_held
 from waybill.report import told_cursor
 from waybill.spec.file import load_migration
-from waybill.verify.newest import last_results
+from waybill.verify.newest import label_of, last_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,8 +101,10 @@ def status_command(migration: Path, as_json: bool) -> None:
         _print_changes(tables)
     if verified:
         titles = ["verified table", "method", "when", "differ", "not decided"]
-        names = ("table", "method", "time", "differing", "undecided")
-        print_table(titles, [[one[name] for name in names] for one in verified])
+        names = ("method", "time", "differing", "undecided")
+        figures = [[one[name] for name in names] for one in verified]
+        called = (label_of(one["table"], one.get("shard")) for one in verified)
+        print_table(titles, [[name, *row] for name, row in zip(called, figures, strict=True)])
     if gate is not None:
         line = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(line, markup=False, soft_wrap=True)

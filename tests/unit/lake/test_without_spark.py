@@ -18,7 +18,7 @@ from tests.lake_by_hand import catalog_in, commit
 from tests.unit.cli.command_line import PROJECT, waybill
 from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.lake_columns import ARCHIVE, CHANGES, MERGES, OUTBOX, RUNS
+from waybill.lake_columns import ARCHIVE, CHANGES, MERGES, OUTBOX, RUNS, VERIFICATIONS
 from waybill.merge.columns import DELETED, IMAGE, KEY, OWN_COLUMNS, Column
 from waybill.merge.position import order_of
 from waybill.merge.state import MergeState, TableState
@@ -111,6 +111,35 @@ def test_status(file):
     snapshot, convert, *_ = look("status", file)
     assert (snapshot["batch"], snapshot["batches"], snapshot["in"]) == ("b2", 3, 1)
     assert (convert["batch"], convert["lag"]) == (None, 3)
+
+
+def test_status_names_the_shard_that_was_verified(file):
+    figures = {"table": "shop.orders", "method": "full", "differing": 0, "undecided": 0}
+    rows = [
+        {
+            "verification": "v1",
+            "time": TIME,
+            "kind": "table",
+            "table": label,
+            "body": json.dumps({**figures, **more}),
+        }
+        for label, more in (
+            ("shop.orders of shop_1.orders", {"shard": "shop_1.orders"}),
+            ("shop.orders of shop_2.orders", {"shard": "shop_2.orders", "differing": 3}),
+            # As it was kept before tables could be joined.
+            ("shop.items", {"table": "shop.items"}),
+        )
+    ]
+    stamp = ("v1", "verify", {"changes": {}}, {"details": {}})
+    commit(catalog_in(file.parent / "lake"), "shop_log.verifications", VERIFICATIONS, rows, stamp)
+    code, out, said = watched("status", file)
+    assert (code, said) == (0, "")
+    lines = [line.split() for line in out.decode().splitlines() if "full" in line]
+    assert [(line[:-4], line[-2:]) for line in lines] == [
+        (["shop.items"], ["0", "0"]),
+        (["shop.orders", "of", "shop_1.orders"], ["0", "0"]),
+        (["shop.orders", "of", "shop_2.orders"], ["3", "0"]),
+    ]
 
 
 def test_ids_of_snapshots_are_texts_in_json(file):
