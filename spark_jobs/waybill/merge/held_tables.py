@@ -246,7 +246,9 @@ class Parts:
                     raise
                 left[error.table] = error
                 continue
-            increment.renamed = {name: table.state.renamed for name, table in plan.tables.items()}
+            increment.renamed = {
+                n: t.state.renamed for n, t in plan.tables.items() if t.state.renamed
+            }
             rows = {name for name, table in survey.tables.items() if table.rows}
             return Part(increment, schemas, plan, rows <= plan.tables.keys())
 

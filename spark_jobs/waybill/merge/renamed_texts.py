@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
+from waybill.merge.renamings import present_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,16 +28,26 @@ def present_rows(rows: DataFrame, renamed: Mapping[str, Renamings]) -> DataFrame
         rows: with `qualified`, `order`, keys and images.
         renamed: the renamings of tables, by qualified name.
     """
-    for qualified, every in renamed.items():
-        for one in every:
-            older = (F.col("qualified") == qualified) & (F.col("order") < one.order)
-            rows = rows.withColumns(
-                {
-                    name: F.when(older, renamed_text(F.col(name), one.names)).otherwise(F.col(name))
-                    for name in ("key", "old_key", "image", "before")
-                }
-            )
-    return rows
+    older = [
+        (
+            (F.col("qualified") == qualified) & (F.col("order") < one.order),
+            present_names(every[place:]),
+        )
+        for qualified, every in renamed.items()
+        for place, one in enumerate(every)
+    ]
+    if not older:
+        return rows
+
+    def now(name: str) -> Expression:
+        # One choice among all, as choices within choices would grow with every renaming.
+        (first, names), *others = older
+        chosen = F.when(first, renamed_text(F.col(name), names))
+        for condition, names in others:
+            chosen = chosen.when(condition, renamed_text(F.col(name), names))
+        return chosen.otherwise(F.col(name))
+
+    return rows.withColumns({name: now(name) for name in ("key", "old_key", "image", "before")})
 
 
 def renamed_text(text: Expression, names: Mapping[str, str]) -> Expression:

@@ -54,6 +54,13 @@ def present(name: str, renamed: Iterable[Renaming]) -> str:
     return name
 
 
+def present_names(renamed: Iterable[Renaming]) -> dict[str, str]:
+    """What renamings, one after the other, make of names: new ones by the old ones, at once."""
+    renamed = tuple(renamed)
+    found = {old: present(old, renamed) for one in renamed for old in one.names}
+    return {old: new for old, new in found.items() if old != new}
+
+
 def present_schema(schema: TableSchema, renamed: Iterable[Renaming]) -> TableSchema | None:
     """A schema with the names of now; None where two of its columns would have one name."""
     renamed = tuple(renamed)

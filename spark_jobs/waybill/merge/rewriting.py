@@ -17,6 +17,7 @@ from waybill.lake.future_columns import GONE, future_name, is_future, left_behin
 from waybill.lake.names import quoted
 from waybill.merge import columns as own
 from waybill.merge.renamed_texts import renamed_keys, renamed_text
+from waybill.merge.renamings import present_names
 from waybill.merge.typed_columns import typed, value_name
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def rewrite(
         return 0
     rows = branch.read()
     names = rows.columns
-    for one in renamings:
-        texts = {name: renamed_text(F.col(name), one.names) for name in (own.KEY, own.IMAGE)}
-        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), one.names)})
+    if told := present_names(renamings):
+        texts = {name: renamed_text(F.col(name), told) for name in (own.KEY, own.IMAGE)}
+        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), told)})
     made = [column for column in columns if column.lake in branch.becomes]
     # A column of the source may have any name, so a row is kept together.
     whole = rows.select(

@@ -213,7 +213,7 @@ def test_spark_equals_the_rules_where_columns_get_other_names(
     """Statements come no later than what has their names; all else is split and shuffled."""
     monkeypatch.setattr(multi_change_keys, "FEW", 0 if seed % 2 else multi_change_keys.FEW)
     choose = random.Random(1000 + seed).randrange
-    sources = {f"shop.named_{i}": history(choose, 40, keys=8, renames=True) for i in range(6)}
+    sources = {f"shop.named_{i}": history(choose, 40, keys=8, renames=True) for i in range(3)}
     for source in sources.values():
         # Full rows of another partition do not tell what swapped names mean, and wait.
         source.changes = [change for change in source.changes if change.operation != "read"]

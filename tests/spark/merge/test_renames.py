@@ -311,3 +311,16 @@ def test_a_table_without_key(lake: Lake, migration) -> None:
     assert shown(lake, "id", "b") == [(1, 7), (1, 7), (2, 8)]
     step(lake, spec, "b3", [line(7, new, "delete", {"id": "2", "b": "8"})], [new])
     assert shown(lake, "id", "b") == [(1, 7), (1, 7)]
+
+
+def test_rows_that_wait_for_the_statement(lake: Lake, migration) -> None:
+    """With `add: stop` the new name waits, and comes with its statement."""
+    waits = migration(schema_changes=[{**MAP[0], "add": "stop"}])
+    first(lake, waits)
+    report = step(lake, waits, "b2", [row(7, 2, "update", b="20", table=NEW)], [NEW])
+    assert "new column b" in str(report.details["shop.t"]["columns"])
+    step(lake, waits, "b3", [ddl(6, RENAME, NEW)], [])
+    assert shown(lake, "id", "a")[0] == (1, 1)
+    step(lake, migration(schema_changes=MAP), "b4", [row(8, 3, "update", b="30", table=NEW)], [NEW])
+    assert columns(lake) == ["id", "b", "n"]
+    assert shown(lake, "id", "b") == [(1, 1), (2, 20), (3, 30)]
