@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,7 @@ def message(place: int, kind: str, before: Any, after: Any, table: str = "people
 
 
 def statement(place: int, sql: str, table: str = "people") -> bytes:
-    data = json.loads(message(place, "INSERT", None, {}, table))
-    data.update(recordType="DDL", prevStruct=None, postStruct={"ddl": sql})
-    return json.dumps(data).encode()
+    return statement_of(message(place, "INSERT", None, {}, table), sql)
 
 
 def hashed(text: str) -> str:
@@ -50,18 +49,35 @@ def hashed(text: str) -> str:
 
 @pytest.fixture
 def run(spark, migration, tmp_path):
-    """Runs a batch with the given messages through all stages; its waybill."""
-    count = 0
+    return batches(spark, migration, tmp_path, TABLES, MAP)
 
-    def runner(messages: list[bytes], spec=None, **fields: Any):
-        nonlocal count
-        count += 1
-        given = {"tables": TABLES, "envelope": "oms-default", "map": MAP, **fields}
-        spec = migration(**given)
-        (tmp_path / f"in/{count}.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
-        return spec, run_migration(spec, batch=f"b{count}", spark=spark)
 
-    return runner
+def batches(spark: Any, migration: Any, folder: Path, tables: Any, mapping: Any) -> Any:
+    """Runs batches with the given messages through all stages; gives a migration and its waybill.
+
+    Args:
+        spark: the session.
+        migration: makes migrations.
+        folder: where its messages go, under `in`.
+        tables: what it declares.
+        mapping: what it maps.
+    """
+    numbers = count(1)
+
+    def run(messages: list[bytes], **fields: Any):
+        number = next(numbers)
+        spec = migration(**{"tables": tables, "envelope": "oms-default", "map": mapping, **fields})
+        (folder / f"in/{number}.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
+        return spec, run_migration(spec, batch=f"b{number}", spark=spark)
+
+    return run
+
+
+def statement_of(message: bytes, sql: str) -> bytes:
+    """A message that tells a statement instead of a row."""
+    data = json.loads(message)
+    data.update(recordType="DDL", prevStruct=None, postStruct={"ddl": sql})
+    return json.dumps(data).encode()
 
 
 def publish(folder: Any, **mapping: Any) -> list[dict[str, Any]]:

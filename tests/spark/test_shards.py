@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.spark.merge.test_full_loads import oms
-from tests.spark.test_mapping import publish, published, rows_of
+from tests.spark.test_mapping import batches, publish, published, rows_of, statement_of
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
@@ -43,25 +43,12 @@ def message(place: int, kind: str, before: Any, after: Any, shard: str = ONE) ->
 
 
 def statement(place: int, sql: str, shard: str = ONE) -> bytes:
-    data = json.loads(message(place, "INSERT", None, {}, shard))
-    data.update(recordType="DDL", prevStruct=None, postStruct={"ddl": sql})
-    return json.dumps(data).encode()
+    return statement_of(message(place, "INSERT", None, {}, shard), sql)
 
 
 @pytest.fixture
 def run(spark, migration, tmp_path):
-    """Runs a batch with the given messages through all stages; its migration and waybill."""
-    count = 0
-
-    def runner(messages: list[bytes], **fields: Any):
-        nonlocal count
-        count += 1
-        given = {"tables": TABLES, "envelope": "oms-default", "map": MAP, **fields}
-        spec = migration(**given)
-        (tmp_path / f"in/{count}.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
-        return spec, run_migration(spec, batch=f"b{count}", spark=spark)
-
-    return runner
+    return batches(spark, migration, tmp_path, TABLES, MAP)
 
 
 def shown(spark: Any, spec: Any) -> dict[tuple[str, int], str]:

@@ -245,7 +245,7 @@ class MappedChanges:
                 for s in now
             ]
             values = pa.array(texts, pa.string()).take(pa.array(numbers))
-            rows = _with(rows, name, pc.if_else(mine, values, rows.column(name)))
+            rows = with_column(rows, name, pc.if_else(mine, values, rows.column(name)))
         whole = np.array([m is not None and not m.columns_stay for m in found] + [False], np.bool_)
         images = np.flatnonzero(whole[numbers] & ~done)
         if len(images):
@@ -402,9 +402,10 @@ def _set(rows: pa.Table, name: str, places: Any, texts: list[str | None]) -> pa.
     chosen[places] = True
     mask: Any = pa.array(chosen)
     column = rows.column(name).combine_chunks()
-    return _with(rows, name, pc.replace_with_mask(column, mask, pa.array(texts, column.type)))
+    return with_column(rows, name, pc.replace_with_mask(column, mask, pa.array(texts, column.type)))
 
 
-def _with(rows: pa.Table, name: str, column: Any) -> pa.Table:
+def with_column(rows: pa.Table, name: str, column: Any) -> pa.Table:
+    """Rows with other values in a column."""
     at = rows.schema.get_field_index(name)
-    return rows.set_column(at, rows.schema.field(at), column)
+    return rows.set_column(at, rows.schema.field(at).with_type(column.type), column)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waybill.batches.change_rows import schema_row
-from waybill.batches.mapped_changes import MappedChanges
+from waybill.batches.mapped_changes import MappedChanges, with_column
 from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.mapping.masks import UNTOLD
@@ -117,11 +117,7 @@ class MappedDecoding:
             found = _set(found, "extra", pc.is_valid(told), told)
         if self._hides:
             for name in _RAW:
-                found = found.set_column(
-                    found.schema.get_field_index(name),
-                    CHANGES.field(name),
-                    pa.nulls(found.num_rows, CHANGES.field(name).type),
-                )
+                found = with_column(found, name, pa.nulls(found.num_rows, CHANGES.field(name).type))
             refused = pc.equal(found.column("outcome"), pa.scalar("refused"))
             found = _set(found, "reason", refused, pa.scalar(UNTOLD))
         return [*schemas, *found.cast(CHANGES).combine_chunks().to_batches()]
@@ -129,5 +125,4 @@ class MappedDecoding:
 
 def _set(rows: pa.Table, name: str, where: Any, values: Any) -> pa.Table:
     """Rows with other values in a column where a condition holds."""
-    column: Any = pc.if_else(where, values, rows.column(name))
-    return rows.set_column(rows.schema.get_field_index(name), CHANGES.field(name), column)
+    return with_column(rows, name, pc.if_else(where, values, rows.column(name)))

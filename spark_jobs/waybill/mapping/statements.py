@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from waybill.mapping.sql import dialects_of, parse
 from waybill.records import intern_schema
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from waybill.mapping.table import MappedTable
     from waybill.records import TableSchema
-
-_DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
-
 
 # Nothing is given back once it matched: comments end where they end.
 _OF_ROWS = re.compile(
@@ -104,17 +101,8 @@ def parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
         text: one statement.
         dialect: the source's (`mysql`, `postgresql`); both are tried where it is not known.
     """
-    import sqlglot
-    from sqlglot.errors import SqlglotError
-
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)
-    known = _DIALECTS.get(dialect)
-    for name in [known] if known else ["mysql", "postgres"]:
-        try:
-            return sqlglot.parse_one(text, dialect=name), name
-        except SqlglotError:
-            continue
-    return None
+    read = ((parse(text, name), name) for name in dialects_of(dialect))
+    return next(((tree, name) for tree, name in read if tree is not None), None)
 
 
 def _actions_left(tree: exp.Alter, mapped: MappedTable) -> bool:

@@ -7,7 +7,6 @@ and a table that got another name. Everything else shows in the images.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -15,12 +14,13 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.mapping.sql import DIALECTS, dialects_of, parse
 from waybill.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
+_parse = lru_cache(maxsize=4)(parse)  # several questions are asked of one statement
 _BLANK = r"(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*+"
 """What may stand before and behind a statement: white space and comments."""
 
@@ -83,10 +83,10 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
         return None
     from sqlglot import exp
 
-    for name in _dialects(dialect):
+    for name in dialects_of(dialect):
         statement = _parse(text, name)
         if isinstance(statement, exp.Alter):
-            return _alteration(statement, name, dialect in _DIALECTS)
+            return _alteration(statement, name, dialect in DIALECTS)
     raise UnreadableStatement(text)
 
 
@@ -101,7 +101,7 @@ def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
         return ()
     from sqlglot import exp
 
-    for name in _dialects(dialect):
+    for name in dialects_of(dialect):
         found = _parse(text, name)
         if isinstance(found, exp.Drop | exp.Create):
             of_table = found.args.get("kind") == "TABLE" and not found.args.get("temporary")
@@ -131,7 +131,7 @@ def renamed_tables(
         return ()
     from sqlglot import exp
 
-    for name in _dialects(dialect):
+    for name in dialects_of(dialect):
         statement = _parse(text, name)
         if isinstance(statement, exp.Alter):
             renames = [a for a in _actions(statement) if isinstance(a, exp.AlterRename)]
@@ -164,22 +164,6 @@ def _parts(table: exp.Expr) -> tuple[str, ...]:
     from sqlglot import exp
 
     return tuple(part.name for part in table.parts) if isinstance(table, exp.Table) else ()
-
-
-def _dialects(dialect: str) -> list[str]:
-    return [_DIALECTS[dialect]] if dialect in _DIALECTS else ["mysql", "postgres"]
-
-
-@lru_cache(maxsize=4)  # several questions are asked of one statement
-def _parse(text: str, dialect: str) -> exp.Expr | None:
-    import sqlglot
-    from sqlglot.errors import SqlglotError
-
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)
-    try:
-        return sqlglot.parse_one(text, dialect=dialect)
-    except SqlglotError:
-        return None
 
 
 def _alteration(statement: exp.Alter, dialect: str, reads_types: bool) -> Alteration:
