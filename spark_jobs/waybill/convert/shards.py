@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Window
@@ -126,24 +128,31 @@ class JoinedTables:
                 self._check_keys(join)
 
     def _check_keys(self, join: Join) -> None:
-        shard = _shard_in("coalesce(after, before)", join.column)
-        place = F.concat_ws("/", "topic", "partition", "offset")
-        rows = self._rows().where(shard.isNotNull())
-        told = rows.select(
-            *_TABLE,
-            F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
-            shard.alias("shard"),
-            F.concat(shard, F.lit(" at "), place).alias("told"),
-            (F.col("batch") == self.context.batch).alias("new"),
-        )
+        new = _with_shards(self._rows(self.branch.added()), join.column)
+        new = new.select(*_TABLE, "key").distinct().persist()
+        try:
+            self._look_up(join, new)
+        finally:
+            new.unpersist()
+
+    def _look_up(self, join: Join, new: DataFrame) -> None:
+        """See that the tables of a batch's keys have no such key of another shard."""
+        spans = new.groupBy(*_TABLE).agg(F.min("key").alias("low"), F.max("key").alias("high"))
+        near = [_near(span) for span in spans.collect()]
+        if not near:
+            return
+        # Data files without these tables, or without keys in their range, are not opened.
+        rows = self._rows().where(reduce(or_, near))
+        told = _with_shards(rows, join.column)
+        same = [told[name].eqNullSafe(new[name]) for name in _TABLE]
+        told = told.join(new, [*same, told["key"] == new["key"]], "left_semi")
         alike = told.groupBy(*_TABLE, "key").agg(
-            F.max("new").alias("new"),
             F.min("shard").alias("low"),
             F.max("shard").alias("high"),
             F.min_by("told", "shard").alias("one"),
             F.max_by("told", "shard").alias("other"),
         )
-        met = alike.where("new AND low <> high").first()
+        met = alike.where("low <> high").first()
         if met is None:
             return
         name = ".".join(met[part] for part in _TABLE if met[part])
@@ -154,9 +163,10 @@ class JoinedTables:
         )
         raise ConfigurationError(message, code=Code.MAPPING)
 
-    def _rows(self, taken: str = "outcome = 'ok'") -> DataFrame:
-        """Every change of a row that was ever taken."""
-        log = self.context.lake.read(self.branch.table, self.branch.head)
+    def _rows(self, log: DataFrame | None = None, taken: str = "outcome = 'ok'") -> DataFrame:
+        """The changes of rows that were taken: of some, or all that ever were."""
+        if log is None:
+            log = self.context.lake.read(self.branch.table, self.branch.head)
         return log.where(taken).where(_OF_ROWS)
 
     def _of(self, statement: _Statement, name: str) -> DataFrame:
@@ -165,7 +175,7 @@ class JoinedTables:
         mine = F.coalesce(shard == name, F.lit(False))
         for part in _TABLE:
             mine &= F.col(part).eqNullSafe(F.lit(statement.row[part]))
-        return self._rows("outcome IN ('ok', 'waiting')").where(mine)
+        return self._rows(taken="outcome IN ('ok', 'waiting')").where(mine)
 
     def _floor(self, statement: _Statement, name: str) -> Floor:
         """Where a statement stands that empties a table.
@@ -262,6 +272,27 @@ class JoinedTables:
         operations = tables.setdefault(name, {})
         operations["delete"] = operations.get("delete", 0) + made
         self.context.progress("convert: %s of %s", counted(made, "delete"), name)
+
+
+def _with_shards(rows: DataFrame, column: str) -> DataFrame:
+    """The keys that changes of joined tables touch, with the shard and where that was told."""
+    shard = _shard_in("coalesce(after, before)", column)
+    place = F.concat_ws("/", "topic", "partition", "offset")
+    return rows.where(shard.isNotNull()).select(
+        *_TABLE,
+        F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
+        shard.alias("shard"),
+        F.concat(shard, F.lit(" at "), place).alias("told"),
+    )
+
+
+def _near(span: Row) -> Column:
+    """Whether a change touches a key of a table between two."""
+    between = [F.col(name).between(span.low, span.high) for name in ("key", "old_key")]
+    mine = [
+        F.col(part).isNull() if span[part] is None else F.col(part) == span[part] for part in _TABLE
+    ]
+    return reduce(and_, mine) & (between[0] | between[1])
 
 
 def _shard_in(image: str, column: str) -> Column:
