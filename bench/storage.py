@@ -1,7 +1,8 @@
 """What a topic takes in the lake, table by table, for each byte of its messages.
 
 `python -m bench.storage LINES` brings a file of Canal messages through all five stages and prints
-one JSON object: bytes of the topic, and bytes of the data files of every table of the lake.
+one JSON object: bytes of the topic, bytes of the data files of every table of the lake, and what
+the text images take of those of merged tables.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from bench.measures import print_figures
 from bench.topics import DECLARED
+from waybill.merge.columns import IMAGE
 
 TARGET = "debezium-json"
 
@@ -48,9 +50,27 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
         for name in names:
             found = lake.spark.sql(f"SELECT {files} FROM lake.{space}.{name}.files").collect()[0]
             tables[f"{space}.{name}"] = [found.bytes or 0, found.rows or 0]
+    texts = {}
+    for full in lake.merged_tables().values():
+        paths = [row[0] for row in lake.spark.sql(f"SELECT file_path FROM {full}.files").collect()]
+        texts[full.removeprefix("lake.")] = bytes_of(paths, IMAGE)
     spark.stop()
     sent = sum(file.stat().st_size for file in (scratch / "out").rglob("*") if file.is_file())
-    return {"topic": topic.stat().st_size, "tables": tables, "published": sent}
+    size = topic.stat().st_size
+    return {"topic": size, "tables": tables, "texts": texts, "published": sent}
+
+
+def bytes_of(paths: list[str], column: str) -> int:
+    """Bytes that a column takes in data files."""
+    import pyarrow.parquet as pq
+
+    found = 0
+    for path in paths:
+        metadata = pq.read_metadata(path.removeprefix("file:"))
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+        found += sum(c.total_compressed_size for c in chunks if c.path_in_schema == column)
+    return found
 
 
 def table_of(figures: dict[str, Any]) -> Table:
@@ -62,6 +82,9 @@ def table_of(figures: dict[str, Any]) -> Table:
         table.add_column(name, justify="left" if name == "table" else "right")
     for name, (size, rows) in sorted(figures["tables"].items(), key=lambda one: -one[1][0]):
         table.add_row(name, f"{rows:,}", f"{size / 1e6:,.1f}", f"{size / topic:.3f}")
+        if texts := figures["texts"].get(name):
+            told = f"{texts / 1e6:,.1f}", f"{texts / topic:.3f}"
+            table.add_row(f"of which {IMAGE}", "", *told)
     whole = sum(size for size, _ in figures["tables"].values())
     table.add_row("all of them", "", f"{whole / 1e6:,.1f}", f"{whole / topic:.3f}")
     sent = figures["published"]

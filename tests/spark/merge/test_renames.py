@@ -319,8 +319,7 @@ def test_rows_that_wait_for_the_statement(lake: Lake, migration) -> None:
     first(lake, waits)
     report = step(lake, waits, "b2", [row(7, 2, "update", b="20", table=NEW)], [NEW])
     assert "new column b" in str(report.details["shop.t"]["columns"])
-    step(lake, waits, "b3", [ddl(6, RENAME, NEW)], [])
-    assert shown(lake, "id", "a")[0] == (1, 1)
-    step(lake, migration(schema_changes=MAP), "b4", [row(8, 3, "update", b="30", table=NEW)], [NEW])
+    # A table that waits is tried again when the file of its migration has changed.
+    step(lake, migration(schema_changes=MAP), "b3", [ddl(6, RENAME, NEW)], [])
     assert columns(lake) == ["id", "b", "n"]
-    assert shown(lake, "id", "b") == [(1, 1), (2, 20), (3, 30)]
+    assert shown(lake, "id", "b") == [(1, 1), (2, 20), (3, 3)]
