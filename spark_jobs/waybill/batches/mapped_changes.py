@@ -21,6 +21,7 @@ from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEME
 from waybill.mapping.shards import VOID
 from waybill.mapping.table import Event
 from waybill.order import read_order_key
+from waybill.records import NO_TABLE as NOWHERE
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class MappedChanges:
         why[:] = np.array([*reasons, None], object)[numbers]
         sentences = np.full(len(numbers), None, object)
         self._emptied = {}
+        if self.mapping.rules.hides_columns:
+            self._check_statements(rows)
         if self.mapping.rules.shows_less:
             self._hide(rows, found, numbers, why)
         if self._floors:
@@ -128,6 +131,17 @@ class MappedChanges:
             rows = self._changed(rows, found, numbers, changed, why, apart)
         told = [pa.array(texts, pa.string()) for texts in (why, sentences)]
         return MappedRows(rows, told[0], told[1], self._emptied)
+
+    def _check_statements(self, rows: pa.Table) -> None:
+        """See that no statement takes a column away from what hides it, of any table."""
+        if "ddl_text" not in rows.schema.names:
+            return
+        asked: Any = pc.is_valid(rows.column("ddl_text"))
+        places = np.flatnonzero(np.asarray(asked))
+        columns = [_taken(rows, name, places) for name in ("operation", "ddl_text", "schema_id")]
+        for operation, text, schema_id in zip(*columns, strict=True):
+            schema = self._given.get(schema_id, NOWHERE)
+            self.mapping.check_statement(operation, text, schema)
 
     def _hide(
         self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any

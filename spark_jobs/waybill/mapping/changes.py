@@ -9,6 +9,7 @@ import msgspec
 from waybill.caches import Bounded
 from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.carried import carried_with
+from waybill.mapping.column_renames import check_renames
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET
 from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, of_shard
@@ -98,7 +99,12 @@ class ChangeMapper:
         return self._tables[schema]
 
     def map(self, change: Change) -> Mapped:
-        """What becomes of a change."""
+        """What becomes of a change.
+
+        Raises:
+            ConfigurationError: see `check_statement`.
+        """
+        self.check_statement(change.operation, change.ddl_text, change.schema)
         mapped = self.of(change.schema)
         if mapped is None:
             return Mapped(None, self.rules.left_out(change.schema))
@@ -119,6 +125,15 @@ class ChangeMapper:
                 return Mapped(None, NOT_MET)
             return self._made(found, mapped, found is not change)
         return self._made(change, mapped, False)
+
+    def check_statement(self, operation: str, text: str | None, schema: TableSchema) -> None:
+        """See that a statement takes no column away from what hides it.
+
+        Raises:
+            ConfigurationError: see `check_renames`.
+        """
+        if operation in ("ddl", "other") and self.rules.hides_columns:
+            check_renames(text, schema, self.of)
 
     def hides(
         self, operation: str, table: str | None, text: str | None, extra: bytes | str | None

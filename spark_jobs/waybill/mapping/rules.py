@@ -136,6 +136,11 @@ class Rules:
         return bool(left_out) or any(rule.drop or rule.keep is not None for rule in self.of_tables)
 
     @property
+    def hides_columns(self) -> bool:
+        """Whether columns are masked or dropped by their names."""
+        return self.masks or any(rule.drop for rule in self.of_tables)
+
+    @property
     def joined_by(self) -> tuple[str, ...]:
         """The columns that tell of joined tables which one a row is from."""
         return tuple({rule.join.column for rule in self.of_tables if rule.join is not None})

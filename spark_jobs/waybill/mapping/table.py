@@ -161,11 +161,29 @@ class MappedTable:
         for rule in self._rules:
             if rule.keep is not None and not fits(names, (*rule.keep, *_folded(rule.keep))):
                 return None
-            hidden = (*rule.drop, *rule.masks)
-            if fits(names, (*hidden, *_folded(hidden))):
-                return None
+        if self.hides(known):
+            return None
         renamed = ((old, new) for rule in self._rules for old, new in rule.rename.items())
         return next((new for old, new in renamed if old.casefold() == folded), known)
+
+    def hides(self, name: str, exact: bool = False) -> bool:
+        """Whether the values of a column are masked, or it is dropped.
+
+        Args:
+            name: the source's name, whose letters may be of another case.
+            exact: whether the name is what rows will call it, so that a name in the file has to fit
+                it as it fits theirs; `keep` that leaves it out counts, too.
+        """
+        if exact:
+            kept = [r.keep for r in self._rules if r.keep is not None]
+            return (
+                any(fits((name,), rule.drop) for rule in self._rules)
+                or any(not fits((name,), patterns) for patterns in kept)
+                or _mask_of(name, self._rules) is not None
+            )
+        names = (name, name.casefold())
+        hidden = [pattern for rule in self._rules for pattern in (*rule.drop, *rule.masks)]
+        return fits(names, (*hidden, *_folded(hidden)))
 
     def _key_places(self) -> tuple[int, ...]:
         """Places of the key columns, where the schema has them among its columns."""

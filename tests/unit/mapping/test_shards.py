@@ -133,7 +133,7 @@ def test_a_column_with_another_name_is_for_the_merge_to_stop_at():
     )
     assert told is not None
     assert told.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"
-    masked = rules(drop=("v",))
+    masked = rules(drop=("v", "w"))
     found = ChangeMapper(masked).map(event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w"))
     assert found[:2] == (None, STATEMENT)
 
