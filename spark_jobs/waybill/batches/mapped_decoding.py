@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from waybill.batches.mapped_changes import MappedChanges
 from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.mapping.masks import UNTOLD
+from waybill.mapping.shards import told_emptied
 from waybill.records import TableSchema
 
 if TYPE_CHECKING:
@@ -94,6 +94,16 @@ class MappedDecoding:
                 made.append(tuple(schema_row(mapped.schema, first).values()))
         return [record_batch(made, CHANGES)] if made else []
 
+    def _of_statements(self, rows: pa.Table, places: Iterable[int]) -> list[pa.RecordBatch]:
+        """The rows that tell the schemas of some statements: their tables may have no other row."""
+        made: list[tuple[Any, ...]] = []
+        for row in rows.take(pa.array(sorted(places))).to_pylist():
+            schema = self._mapped.schemas.get(row["schema_id"])
+            if row["outcome"] == "ok" and schema is not None:
+                first = {name: row[name] for name in (*CHANGE_PLACE, "batch")}
+                made.append(tuple(schema_row(schema, first).values()))
+        return [record_batch(made, CHANGES)] if made else []
+
     def _rows(self, schemas: list[pa.RecordBatch], rows: pa.Table) -> list[pa.RecordBatch]:
         if not rows.num_rows:
             return schemas
@@ -110,11 +120,10 @@ class MappedDecoding:
         if emptied:
             # Whoever makes the deletes reads here which tables are meant.
             self.emptied += len(emptied)
-            texts = [emptied.get(place) for place in range(found.num_rows)]
-            told = pa.array(
-                [None if t is None else json.dumps(t._asdict()) for t in texts], pa.string()
-            )
+            tables = [emptied.get(place) for place in range(found.num_rows)]
+            told = pa.array([None if t is None else told_emptied(t) for t in tables], pa.string())
             found = _set(found, "extra", pc.is_valid(told), told)
+            schemas = [*schemas, *self._of_statements(found, emptied)]
         if self._hides:
             for name in _RAW:
                 found = found.set_column(

@@ -27,7 +27,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
-from waybill.mapping.changes import add_name
+from waybill.mapping.changes import add_name, joined_tables
 from waybill.mapping.shadows import SHADOW, told_shadows
 from waybill.order import CHANGE
 from waybill.records import TableSchema
@@ -129,7 +129,7 @@ class Decoding:
             joined.empty(report)
         joined.tell(report)
         if report.rows_out:
-            joined.check_keys()
+            joined.check_keys(joined_tables(report.details.get(NAMES, {})))
 
     def _decode(self, tally: Tally) -> Make:
         """From batches of the archive to batches of `changes`, in a task."""

@@ -13,12 +13,12 @@ from waybill.errors import Code, ConfigurationError
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE as PLACE
 from waybill.lake_columns import CHANGES
-from waybill.mapping.shards import EMPTIED, Emptied, Floor
+from waybill.mapping.shards import EMPTIED, Emptied, Floor, read_emptied
 from waybill.order import CHANGE
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -90,14 +90,15 @@ class JoinedTables:
         Raises:
             ConfigurationError: the order of a statement among the rows cannot be told.
         """
-        found = self.branch.added().where(f"reason_kind = {literal(EMPTIED)}")
+        # One that is about other tables, too, is taken as a statement of those.
+        told = f"reason_kind = {literal(EMPTIED)} OR (outcome = 'ok' AND operation = 'ddl')"
         micros = F.unix_micros("source_time").alias("source_time")
-        rows = found.select(*PLACE, *_TABLE, "order_key", micros, "extra").collect()
+        columns = (*PLACE, "order_key", micros, "extra")
+        rows = self.branch.added().where(told).select(*columns).collect()
         newest: dict[str, tuple[_Statement, Floor]] = {}
         for row in rows:
-            told = json.loads(row.extra)
-            statement = _Statement(row, Emptied(**{**told, "tables": tuple(told["tables"])}))
-            for name in statement.emptied.tables:
+            told_of = [_Statement(row, emptied) for emptied in read_emptied(row.extra)]
+            for statement, name in ((s, name) for s in told_of for name in s.emptied.tables):
                 floor = self._floor(statement, name)
                 known = newest[name][1] if name in newest else self.floors.get(name)
                 if known is None or known.order < floor.order:
@@ -108,27 +109,31 @@ class JoinedTables:
             added = self._delete(statement, floor, name, made.get(place, 0))
             made[place] = made.get(place, 0) + added
             self.floors[name] = floor
-            self._count(statement.row, added, report)
+            self._count(statement.emptied, added, report)
 
     def tell(self, report: StageReport) -> None:
         """Keep where tables were emptied with the batch."""
         if self.floors:
             report.details[FLOORS] = {name: list(floor) for name, floor in self.floors.items()}
 
-    def check_keys(self) -> None:
+    def check_keys(self, names: Collection[str]) -> None:
         """See that no key of the batch is in two of the tables that say that theirs are distinct.
+
+        Args:
+            names: what joined tables are called; other tables may have such a column of their own.
 
         Raises:
             ConfigurationError: one is; names both places.
         """
         for join in self.joins:
-            if not join.in_key:
-                self._check_keys(join)
+            if names and not join.in_key:
+                self._check_keys(join, names)
 
-    def _check_keys(self, join: Join) -> None:
+    def _check_keys(self, join: Join, names: Collection[str]) -> None:
         shard = _shard_in("coalesce(after, before)", join.column)
         place = F.concat_ws("/", "topic", "partition", "offset")
-        rows = self._rows().where(shard.isNotNull())
+        mine = F.concat_ws(".", *_TABLE).isin(list(names))
+        rows = self._rows().where(mine).where(shard.isNotNull())
         told = rows.select(
             *_TABLE,
             F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
@@ -163,8 +168,8 @@ class JoinedTables:
         """The changes of rows of one of the joined tables, halves of updates among them."""
         shard = _shard_in("coalesce(after, before)", statement.emptied.column)
         mine = F.coalesce(shard == name, F.lit(False))
-        for part in _TABLE:
-            mine &= F.col(part).eqNullSafe(F.lit(statement.row[part]))
+        for part, text in zip(_TABLE, statement.emptied.of, strict=True):
+            mine &= F.col(part).eqNullSafe(F.lit(text))
         return self._rows("outcome IN ('ok', 'waiting')").where(mine)
 
     def _floor(self, statement: _Statement, name: str) -> Floor:
@@ -217,7 +222,8 @@ class JoinedTables:
         own = "}" if emptied.in_key else f",{json.dumps(emptied.column)}:{json.dumps(name)}}}"
         number = F.row_number().over(Window.orderBy("key"))
         made: dict[str, Column] = {
-            **{part: F.lit(row[part]) for part in (*PLACE, *_TABLE)},
+            **{part: F.lit(row[part]) for part in PLACE},
+            **{part: F.lit(text) for part, text in zip(_TABLE, emptied.of, strict=True)},
             "index": number + (after + row["index"]),
             "batch": F.lit(self.context.batch),
             "operation": F.lit("delete"),
@@ -254,10 +260,10 @@ class JoinedTables:
             missing.select(*CHANGES.names).withColumn("batch", F.lit(self.context.batch))
         )
 
-    def _count(self, row: Row, made: int, report: StageReport) -> None:
+    def _count(self, emptied: Emptied, made: int, report: StageReport) -> None:
         report.extra_in[MADE] = report.extra_in.get(MADE, 0) + made
         report.rows_out += made
-        name = ".".join(row[part] for part in _TABLE if row[part])
+        name = ".".join(part for part in emptied.of if part)
         tables = report.details.setdefault("tables", {})
         operations = tables.setdefault(name, {})
         operations["delete"] = operations.get("delete", 0) + made

@@ -12,13 +12,23 @@ from waybill.mapping.carried import carried_with
 from waybill.mapping.column_renames import check_renames
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET
-from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, of_shard
+from waybill.mapping.shards import (
+    EMPTIED,
+    OF_ONE,
+    Emptied,
+    Several,
+    emptied_by,
+    of_several,
+    of_shard,
+)
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
-    from waybill.mapping.rules import Rules
+    from collections.abc import Mapping
+
+    from waybill.mapping.rules import Join, Rules
     from waybill.records import Change, TableSchema
 
 
@@ -35,6 +45,19 @@ def add_name(names: dict[str, str], now: str, before: str) -> None:
             "one under rename for one of them"
         )
         raise ConfigurationError(message, code=Code.MAPPING)
+
+
+def joined_tables(names: Mapping[str, str]) -> list[str]:
+    """What tables are called that several tables become.
+
+    Args:
+        names: see `add_name`.
+    """
+    return [now for now, before in names.items() if before == _shards_of(now)]
+
+
+def _shards_of(now: str) -> str:
+    return f"shards of {now}"
 
 
 NO_TABLE_RULES = TableRules()
@@ -56,13 +79,13 @@ class Mapped(NamedTuple):
         change: as it becomes, None where it is left out.
         why: why it is left out; the class of the refusal where it is refused.
         sentence: why it is refused, None where it is not.
-        emptied: which of the joined tables it empties, None if none.
+        emptied: which of the joined tables it empties.
     """
 
     change: Change | None
     why: str | None = None
     sentence: str | None = None
-    emptied: Emptied | None = None
+    emptied: tuple[Emptied, ...] = ()
 
 
 class ChangeMapper:
@@ -79,6 +102,7 @@ class ChangeMapper:
         self.names: dict[str, str] = {}
         """The source's qualified names of tables by those that they have now."""
         self._tables: Bounded[TableSchema, MappedTable | None] = Bounded()
+        self._joins: dict[str, Join] = {}
 
     def of(self, schema: TableSchema) -> MappedTable | None:
         """What becomes of a table; None where it is left out.
@@ -94,9 +118,22 @@ class ChangeMapper:
                 made = MappedTable(schema, self.rules.rules_of(schema), types)
             if made is not None and schema.table:
                 now, before = made.schema.qualified_name, schema.qualified_name
-                add_name(self.names, now, before if made.join is None else f"shards of {now}")
+                add_name(self.names, now, before if made.join is None else _shards_of(now))
+                self._check_join(made)
             self._tables[schema] = made
         return self._tables[schema]
+
+    def _check_join(self, made: MappedTable) -> None:
+        if made.join is None:
+            return
+        now = made.schema.qualified_name
+        if self._joins.setdefault(now, made.join) != made.join:
+            message = (
+                f"two rules with join make {now} and say different things of its column, keys or "
+                f"defaults, the second one for {made.source.qualified_name}: give both the same "
+                "join, or other names under rename"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
 
     def map(self, change: Change) -> Mapped:
         """What becomes of a change.
@@ -105,6 +142,9 @@ class ChangeMapper:
             ConfigurationError: see `check_statement`.
         """
         self.check_statement(change.operation, change.ddl_text, change.schema)
+        several = self.several(change.operation, change.ddl_text, change.schema)
+        if several is not None:
+            return _apart(change, several)
         mapped = self.of(change.schema)
         if mapped is None:
             return Mapped(None, self.rules.left_out(change.schema))
@@ -135,6 +175,11 @@ class ChangeMapper:
         if operation in ("ddl", "other") and self.rules.hides_columns:
             check_renames(text, schema, self.of)
 
+    def several(self, operation: str, text: str | None, schema: TableSchema) -> Several | None:
+        """What a statement means that empties several tables; see `of_several`."""
+        asked = operation == "ddl" and self.rules.joins
+        return of_several(text, schema, self.of) if asked else None
+
     def hides(
         self, operation: str, table: str | None, text: str | None, extra: bytes | str | None
     ) -> bool:
@@ -149,10 +194,9 @@ class ChangeMapper:
         Raises:
             ConfigurationError: see `waybill.mapping.shards.of_shard`.
         """
-        told = of_shard(operation, text, mapped, self.of)
-        if told.emptied and mapped.join is not None:
-            column, in_key, _ = mapped.join
-            return Mapped(None, EMPTIED, emptied=Emptied(told.emptied, column, in_key))
+        told = of_shard(operation, text, mapped)
+        if told.emptied:
+            return Mapped(None, EMPTIED, emptied=(emptied_by([mapped]),))
         return Mapped(None, None if told.stays else OF_ONE)
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
@@ -185,3 +229,12 @@ class ChangeMapper:
         if change.moved_from is not None:
             made.moved_from = mapped.key(change.moved_from)
         return Mapped(made)
+
+
+def _apart(change: Change, several: Several) -> Mapped:
+    """A statement that empties several tables, as one about those that stay tables of their own."""
+    if several.rest is None:
+        return Mapped(None, EMPTIED, emptied=several.emptied)
+    schema = several.rest.schema
+    made = msgspec.structs.replace(change, schema=schema, ddl_text=several.text, extra=None)
+    return Mapped(made, emptied=several.emptied)

@@ -50,7 +50,7 @@ def moved(change: Change, holds: Callable[[Any], Truth]) -> Change | None:
     if now is True:
         return _met(change, was, whole)
     if change.operation in ("insert", "read") and (change.full_row or not change.schema.key):
-        # Nothing stands before the rows of the first snapshot, and a row without a key replaces none.
+        # Nothing stands before the first snapshot's rows, and one without a key replaces none.
         return None
     if change.operation == "update" and was is not UNSET and was is not True:
         return None
