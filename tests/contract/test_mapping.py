@@ -113,7 +113,8 @@ def mapped_alike(name: str, kind: str, rules: Rules) -> int:
             batches = [
                 batch_of(stream.messages[n : n + 30]) for n in range(0, len(stream.messages), 30)
             ]
-            mapped = list(MappedDecoding(rules, stream.rules).of(work.convert(iter(batches))))
+            decoding = MappedDecoding(rules, stream.rules, bags=None)
+            mapped = list(decoding.of(work.convert(iter(batches))))
             found = pa.Table.from_batches(mapped, CHANGES).to_pylist()
             expected, schemas, halves = exactly_mapped(name, stream, rules)
             expected = [one for one in expected if place_of(one) not in halves]

@@ -27,6 +27,7 @@ from waybill.records import ROW_OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from waybill.mapping.changes import Bags
     from waybill.mapping.rules import Rules
     from waybill.mapping.shards import Emptied, Floor, Several
     from waybill.mapping.table import MappedTable
@@ -68,6 +69,7 @@ class MappedChanges:
         declared: see `ChangeMapper`.
         floors: where joined tables were emptied before, by the source's names.
         by_source_time: whether times order what has no sequence id.
+        bags: see `ChangeMapper`.
 
     Attributes:
         schemas: those of the mapped rows by id, as far as they were met.
@@ -80,10 +82,11 @@ class MappedChanges:
         declared: TableRules = NO_TABLE_RULES,
         floors: Mapping[str, Floor] = MappingProxyType({}),
         by_source_time: bool = False,
+        bags: Bags = None,
     ) -> None:
         self._floors, self._by_source_time = floors, by_source_time
         self._emptied: dict[int, tuple[Emptied, ...]] = {}
-        self.mapping = ChangeMapper(rules, declared)
+        self.mapping = ChangeMapper(rules, declared, bags)
         self._given = schemas
         self.schemas: dict[str, TableSchema] = {}
         self._found: dict[str, MappedTable | None] = {}

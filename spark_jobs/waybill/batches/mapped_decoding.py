@@ -20,6 +20,7 @@ from waybill.records import TableSchema
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from waybill.mapping.changes import Bags
     from waybill.mapping.rules import Rules
     from waybill.mapping.shards import Floor
     from waybill.tables import TableRules
@@ -41,6 +42,7 @@ class MappedDecoding:
         declared: what is declared of the source's tables.
         floors: see `MappedChanges`.
         by_source_time: see `MappedChanges`.
+        bags: see `ChangeMapper`.
 
     Attributes:
         emptied: how many TRUNCATEs and statements there were that empty joined tables.
@@ -52,12 +54,13 @@ class MappedDecoding:
         declared: TableRules,
         floors: Mapping[str, Floor] = NO_FLOORS,
         by_source_time: bool = False,
+        bags: Bags = "id",
     ) -> None:
         self.emptied = 0
         self._hides = rules.masks
         self._maps, self._leaves_out = rules.of_all, False
         self._given: dict[str, TableSchema] = {}
-        self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time)
+        self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time, bags)
 
     @property
     def names(self) -> dict[str, str]:

@@ -16,13 +16,19 @@ from waybill.suggestions import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from waybill.mapping.changes import Bags
     from waybill.mapping.rules import Rules
     from waybill.records import Change, TableSchema
     from waybill.spec.mapping import Selection, TableMapping
 
 
 def mapped(
-    about: str, select: Selection, tables: list[TableMapping], rules: Rules, changes: list[Change]
+    about: str,
+    select: Selection,
+    tables: list[TableMapping],
+    rules: Rules,
+    changes: list[Change],
+    bags: Bags = None,
 ) -> Generator[Finding, None, list[Change]]:
     """Apply a mapping to the changes of a sample.
 
@@ -32,6 +38,7 @@ def mapped(
         tables: what becomes of them, as the file states it.
         rules: both as they are applied.
         changes: of the sample.
+        bags: see `ChangeMapper`; None for the mapping of a target.
 
     Returns:
         The changes as they become; one that is left out is skipped.
@@ -40,7 +47,7 @@ def mapped(
         return changes
     by_identity = {id(c.schema): c.schema for c in changes if c.schema.table}
     schemas: list[TableSchema] = list(by_identity.values())
-    mapper = ChangeMapper(rules)
+    mapper = ChangeMapper(rules, bags=bags)
     made: list[Change] = []
     left_out: Counter[str] = Counter()
     try:

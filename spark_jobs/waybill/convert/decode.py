@@ -145,7 +145,8 @@ class Decoding:
             work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
             mapping = None
             if reading.mapping:
-                mapping = MappedDecoding(reading.mapping, reading.rules, floors, by_source_time)
+                given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)
+                mapping = MappedDecoding(*given)
             rows = work.convert(iter(batches))
             yield from sizes.of(rows if mapping is None else mapping.of(rows))
             joined = 0 if joiner is None else joiner.joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -62,6 +62,9 @@ def _shards_of(now: str) -> str:
 
 NO_TABLE_RULES = TableRules()
 
+Bags = Literal["place", "id"] | None
+"""How changes of tables without a key are told apart; see `ChangeMapper`."""
+
 OF_TABLES = ("truncate", "ddl", "other")
 """Operations that are about a table and tell no row."""
 
@@ -94,10 +97,15 @@ class ChangeMapper:
     Args:
         rules: the rules.
         declared: types of columns, by the source's names of tables.
+        bags: how the lake tells changes of tables without a key apart: by their `place`, or by an
+            `id` that several may share; None where no lake keeps them.
     """
 
-    def __init__(self, rules: Rules, declared: TableRules = NO_TABLE_RULES) -> None:
+    def __init__(
+        self, rules: Rules, declared: TableRules = NO_TABLE_RULES, bags: Bags = None
+    ) -> None:
         self.rules = rules
+        self._bags = bags
         self._declared = declared
         self.names: dict[str, str] = {}
         """The source's qualified names of tables by those that they have now."""
@@ -108,7 +116,7 @@ class ChangeMapper:
         """What becomes of a table; None where it is left out.
 
         Raises:
-            ConfigurationError: see `MappedTable`.
+            ConfigurationError: see `MappedTable`, and its `check_bag`.
         """
         if schema not in self._tables:
             taken = self.rules.selects(schema)
@@ -116,6 +124,8 @@ class ChangeMapper:
             if taken:
                 types = self._declared.find(schema.database, schema.schema, schema.table).columns
                 made = MappedTable(schema, self.rules.rules_of(schema), types)
+                if self._bags is not None:
+                    made.check_bag(shared_ids=self._bags == "id")
             if made is not None and schema.table:
                 now, before = made.schema.qualified_name, schema.qualified_name
                 add_name(self.names, now, before if made.join is None else _shards_of(now))

@@ -111,6 +111,10 @@ class MappedTable:
         self._masks = [(i, one.mask) for i, one in enumerate(taken) if one.mask is not None]
         fields = [f"f{one.place}" for one in taken]
         self._take = _several(fields)
+        apart = {one.place for one in taken if _stays_apart(schema.columns[one.place].name, rules)}
+        gone = (name for place, name in enumerate(schema.names) if place not in apart)
+        self._alike = next(gone, None)
+        """A column of which different values become the same, None where there is none."""
         self._added = list(added.values())
         self._same_for_all = [self._constant(what) for what in self._added]
         names = _names(schema, rules)
@@ -184,6 +188,36 @@ class MappedTable:
         names = (name, name.casefold())
         hidden = [pattern for rule in self._rules for pattern in (*rule.drop, *rule.masks)]
         return fits(names, (*hidden, *_folded(hidden)))
+
+    def check_bag(self, shared_ids: bool) -> None:
+        """See that rows of a table without a key stay apart in the lake.
+
+        There they are known by their values: a row before has to be equal to the row that it was,
+        and two rows of one sequence id must not become equal.
+
+        Args:
+            shared_ids: whether changes have sequence ids, which those of a transaction may share.
+
+        Raises:
+            ConfigurationError: they do not.
+        """
+        if self.source.key != () or not self.source.columns:
+            return
+        told = f"{self.source.qualified_name} has no key, so its rows are known by their values"
+        event = next((what.kind for what in self._added if what.kind in _OF_EVENT), None)
+        if event is not None:
+            message = (
+                f"{told}, and a new column with the {event} is another one in each change: add it "
+                "at the targets only, or declare a key under tables"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
+        column = self._alike
+        if shared_ids and column is not None:
+            message = (
+                f"{told}, and without those of {column} two rows may become one: mask it by sha256 "
+                "or hmac, drop or mask it at the targets only, or declare a key under tables"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
 
     def _key_places(self) -> tuple[int, ...]:
         """Places of the key columns, where the schema has them among its columns."""
@@ -304,6 +338,11 @@ def _mask_of(name: str, rules: list[Rule]) -> Mask | None:
             if fits((name,), (pattern,)):
                 return mask
     return None
+
+
+def _stays_apart(name: str, rules: list[Rule]) -> bool:
+    mask = _mask_of(name, rules)
+    return mask is None or mask.kind in DISTINCT
 
 
 def _names(schema: TableSchema, rules: list[Rule]) -> tuple[str | None, str | None, str | None]:

@@ -204,3 +204,44 @@ def test_fields_of_the_family_that_stay(extra, named, masked):
     columns = Rule(("*",), {"database": "crm"}, masks={"*": Mask("sha256")})
     for rule, expected in ((Rule(("*",), {"table": "x"}), named), (columns, masked)):
         assert ChangeMapper(Rules(of_tables=(rule,))).map(change).change.extra == expected
+
+
+HEAP = intern_schema("shop", None, "heap", (Column("a", STRING), Column("b", STRING)), ())
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"add": {"at": Added("source_time")}}, r"shop\.heap has no key.* with the source_time is"),
+        ({"add": {"x": Added("table"), "y": Added("operation")}}, "with the operation is another"),
+        ({"add": {"x": Added("sequence")}}, "with the sequence is another"),
+        ({"drop": ("b",)}, "without those of b two rows may become one"),
+        ({"keep": ("b",)}, "without those of a two"),
+        ({"masks": {"a": Mask("last4")}}, "without those of a two"),
+        ({"masks": {"a": Mask("null")}}, "without those of a two"),
+        ({"masks": {"*": Mask("text", "x")}}, "without those of a two"),
+    ],
+)
+def test_rows_without_a_key_are_known_by_their_values(more, sentence):
+    rules = Rules(of_tables=(Rule(("*",), **more),))
+    with pytest.raises(ConfigurationError, match=sentence):
+        ChangeMapper(rules, bags="id").of(HEAP)
+    # Messages of a target are not known by anything.
+    assert ChangeMapper(rules).of(HEAP) is not None
+    keyed = intern_schema("shop", None, "heap", HEAP.columns, None)
+    assert ChangeMapper(rules, bags="id").of(keyed) is not None
+    if "add" not in more:
+        assert ChangeMapper(rules, bags="place").of(HEAP) is not None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"add": {"x": Added("table"), "y": Added("constant", "c")}},
+        {"masks": {"a": Mask("sha256"), "b": Mask("hmac", "k")}},
+        {"rename": {"a": "c"}, "where": "a IS NULL"},
+    ],
+)
+def test_what_leaves_rows_without_a_key_apart(more):
+    rules = Rules(of_tables=(Rule(("*",), **more),))
+    assert ChangeMapper(rules, bags="id").of(HEAP) is not None
