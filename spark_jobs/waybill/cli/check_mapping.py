@@ -9,7 +9,7 @@ from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import fits, names_of
+from waybill.mapping.rules import fits, fits_column, names_of
 from waybill.records import refused, skipped
 from waybill.suggestions import did_you_mean
 
@@ -96,7 +96,8 @@ def _unmatched(
             text = f"map[{number}]: no table of the sample is called {' or '.join(one.tables)}"
             yield Finding(about, NOTE, text + did_you_mean(one.tables[0], known))
             continue
-        columns = sorted({name for schema in named for name in schema.names})
+        told = {(name, schema.dialect) for schema in named for name in schema.names}
+        columns = sorted({name for name, _ in told})
         if not columns:
             continue
         asked = {
@@ -107,6 +108,6 @@ def _unmatched(
         }
         for field, patterns in asked.items():
             for pattern in patterns:
-                if not any(fits((name,), (pattern,)) for name in columns):
+                if not any(fits_column(name, (pattern,), dialect) for name, dialect in told):
                     text = f"map[{number}].columns.{field}: no column there is called {pattern}"
                     yield Finding(about, NOTE, text + did_you_mean(pattern, columns))

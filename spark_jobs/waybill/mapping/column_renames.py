@@ -75,19 +75,13 @@ def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
 
 def _asked(source: TableSchema, named: TableSchema | None) -> Iterator[TableSchema]:
     """The tables that a statement may be about, and those that take a shadow table's columns."""
-    told = [source] if named is None else [named]
-    if named is not None and _alike(named, source):
-        # As the message spells it, which is what rows are called.
-        told.append(source)
-    for schema in told:
-        yield schema
-        original = shadow_of(schema.table or "")
-        if original is not None:
-            yield intern_schema(schema.database, schema.schema, original, (), None, schema.dialect)
-
-
-def _alike(one: TableSchema, other: TableSchema) -> bool:
-    return one.qualified_name.casefold() == other.qualified_name.casefold()
+    # As the message spells it, which is what rows are called.
+    alike = named is None or named.qualified_name.casefold() == source.qualified_name.casefold()
+    schema = source if named is None or alike else named
+    yield schema
+    original = shadow_of(schema.table or "")
+    if original is not None:
+        yield intern_schema(schema.database, schema.schema, original, (), None, schema.dialect)
 
 
 def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[tuple[str, str]]]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.statements import parsed, table_named
 from waybill.order import placed_after, sequence_of
-from waybill.records import intern_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,8 +219,7 @@ def _found(
         return None
     # As the message spells it, where it is the message's table.
     same = named.qualified_name.casefold() == source.qualified_name.casefold()
-    known = (named.database, named.schema, named.table, (), None, source.dialect)
-    return find(source if same else intern_schema(*known))
+    return find(source if same else named)
 
 
 def _name_in_full(node: exp.Table, now: TableSchema) -> None:

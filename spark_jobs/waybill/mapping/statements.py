@@ -178,6 +178,7 @@ def table_named(node: exp.Table, source: TableSchema) -> TableSchema | None:
         source.database if of_schema or space is None else space,
         (space or source.schema) if of_schema else None,
         parts[-1],
+        dialect=source.dialect,
     )
 
 

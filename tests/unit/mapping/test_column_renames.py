@@ -86,6 +86,7 @@ def test_a_name_that_rows_do_not_have_is_no_answer():
     [
         "ALTER TABLE people RENAME COLUMN note TO memo",
         "ALTER TABLE people CHANGE email email VARCHAR(300)",
+        "ALTER TABLE people CHANGE email EMail VARCHAR(300)",
         "ALTER TABLE people RENAME TO persons",
         "RENAME TABLE email TO mail",
         "ALTER TABLE people DROP COLUMN email",

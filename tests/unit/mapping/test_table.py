@@ -245,3 +245,34 @@ def test_rows_without_a_key_are_known_by_their_values(more, sentence):
 def test_what_leaves_rows_without_a_key_apart(more):
     rules = Rules(of_tables=(Rule(("*",), **more),))
     assert ChangeMapper(rules, bags="id").of(HEAP) is not None
+
+
+@pytest.mark.parametrize(("dialect", "any_case"), [("mysql", True), ("postgresql", False)])
+def test_names_of_columns_ignore_case_where_the_source_does(dialect, any_case):
+    columns = tuple(Column(name, STRING) for name in ("Id", "EMail", "Note", "Old"))
+    schema = intern_schema("shop", None, "people", columns, ("Id",), dialect)
+    rule = Rule(("*",), masks={"email": Mask("null")}, drop=("n*",), rename={"old": "older"})
+    made = MappedTable(schema, [rule])
+    expected = ("Id", "EMail", "older") if any_case else ("Id", "EMail", "Note", "Old")
+    assert made.schema.names == expected
+    event = Event("insert", None, None)
+    shown = by_name(made.schema, made.image(schema.Image("1", "a@x", "n", "o"), event))
+    assert shown is not None
+    assert (shown["EMail"] is None) is any_case
+    kept = MappedTable(schema, [Rule(("*",), keep=("ID", "email"))]) if any_case else None
+    assert kept is None or kept.schema.names == ("Id", "EMail")
+
+
+@pytest.mark.parametrize("more", [{"rename": {"note": "NAME"}}, {"add": {"Name": Added("table")}}])
+def test_names_that_differ_by_case_only_are_one(more):
+    columns = tuple(Column(name, STRING) for name in ("id", "name", "note"))
+    schema = intern_schema("shop", None, "people", columns, ("id",), "postgresql")
+    with pytest.raises(ConfigurationError, match=r"two columns the name '(NAME|Name)', whatever"):
+        MappedTable(schema, [Rule(("*",), **more)])
+    own = (*columns, Column("NAME", STRING))
+    schema = intern_schema("shop", None, "people", own, ("id",), "postgresql")
+    assert MappedTable(schema, [Rule(("*",), drop=("note",))]).schema.names == (
+        "id",
+        "name",
+        "NAME",
+    )
