@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.histories import History, Knobs, by_name, histories, image
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import NOT_MET, Rule, Rules
-from waybill.records import ROW_OPERATIONS, Change, Column, intern_schema
+from waybill.records import ROW_OPERATIONS, Change, Column, Message, intern_schema
 from waybill.types import parse_type
 
 TABLE = intern_schema(
@@ -53,6 +53,35 @@ def mapped(history: History, text: str) -> tuple[list[Change], set[Any]]:
         else:
             assert why == NOT_MET
     return made, refused
+
+
+def read_again(history: History, dice: Any) -> History:
+    """The history with rows that a newer snapshot, or a source that is loaded again, brings anew.
+
+    What they had become meanwhile, no message tells.
+    """
+    last = max((c.sequence for c in history.changes if c.sequence), default=(0,))
+    made = History(TABLE, list(history.changes), dict(history.rows))
+    for number, (key, row) in enumerate(sorted(history.rows.items(), key=repr)):
+        if dice.random() < 0.3:
+            continue
+        now = {
+            **row,
+            "amount": dice.choice(["-1.0", "0.5", None]),
+            "paid": dice.choice(["true", "false", None]),
+        }
+        made.rows[key] = now
+        message = Message("topic", 7, number, None, None, None)
+        made.changes.append(
+            Change(
+                dice.choice(["read", "insert"]),
+                TABLE,
+                message,
+                after=image(TABLE, **now),
+                sequence=(last[0] + 1 + number,),
+            )
+        )
+    return made
 
 
 def key_in(image: Any) -> Any:
@@ -121,6 +150,41 @@ def test_in_any_order_and_twice(history, text, dice):
     many = made * 2
     dice.shuffle(many)
     assert newest(many) == expected(history, text)
+
+
+@given(
+    history=knobs().flatmap(lambda k: histories(TABLE, k, (1, 20))),
+    text=st.sampled_from(CONDITIONS),
+    dice=st.randoms(use_true_random=False),
+)
+def test_rows_that_are_read_once_more(history, text, dice):
+    """What they were, readers have to lose; what comes in any order, and twice, is the same."""
+    again = read_again(history, dice)
+    made, refused = mapped(again, text)
+    assert not refused
+    assert read(made) == expected(again, text)
+    many = made * 2
+    dice.shuffle(many)
+    assert newest(many) == expected(again, text)
+
+
+def test_rows_of_the_first_snapshot_and_those_without_a_key_become_nothing():
+    first = Change(
+        "read",
+        TABLE,
+        Message("t", 0, 0, None, None, None),
+        after=image(TABLE, id="1", amount="0", paid=None),
+        full_row=True,
+    )
+    mapper = ChangeMapper(Rules(of_tables=(Rule(("*",), where="amount > 0"),)))
+    assert mapper.map(first)[:2] == (None, NOT_MET)
+    heap = intern_schema("shop", None, "heap", TABLE.columns, ())
+    change = Change("insert", heap, first.message, after=first.after, sequence=(4,))
+    assert mapper.map(change)[:2] == (None, NOT_MET)
+    keyed = Change("insert", TABLE, first.message, after=first.after, sequence=(4,))
+    made = mapper.map(keyed).change
+    assert made is not None
+    assert (made.operation, by_name(TABLE, made.before)) == ("delete", {"id": "1"})
 
 
 @given(

@@ -227,9 +227,13 @@ def test_rows_of_a_condition_in_the_lake_and_at_a_target(spark, run, tmp_path):
     ]
     spec, waybill = run(first, **fields)
     assert [r["id"] for r in rows_of(spark, spec, "shop.people")] == [1, 3]
-    assert waybill.stage("convert").skipped == {"where is not met": 2}
+    assert waybill.stage("convert").skipped == {}
+    # A row that is new may be one that readers have as it was.
     assert [(m["type"], m["data"][0]["id"]) for m in published(tmp_path / "out", "b1")] == [
-        ("INSERT", "1")
+        ("INSERT", "1"),
+        ("DELETE", "2"),
+        ("DELETE", "3"),
+        ("DELETE", "4"),
     ]
     second = [
         message(5, "UPDATE", row(1), row(1, None)),

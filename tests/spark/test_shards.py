@@ -173,6 +173,37 @@ def test_distinct_keys_may_not_meet(spark, run):
         )
 
 
+def test_a_table_of_its_own_may_have_a_column_of_that_name(run):
+    """Only rows of the joined table are held against each other."""
+    declared = {"id": "bigint", "shard": "string", "v": "string"}
+    tables = {**TABLES, "shop_1.audit": {"key": ["id"], "columns": declared}}
+    first = [
+        message(1, "INSERT", None, row(1)),
+        message(2, "INSERT", None, row(1, shard="a"), "shop_1.audit"),
+        message(3, "UPDATE", row(1, shard="a"), row(1, shard="b"), "shop_1.audit"),
+    ]
+    _, waybill = run(first, map=DISTINCT, tables=tables)
+    assert waybill.stage("convert").rows_out == 3
+
+
+def test_a_drop_of_several_tables_is_one_of_each(spark, run):
+    people = {"shop_1.people": {"key": ["id"], "columns": {"id": "bigint", "v": "string"}}}
+    first = [
+        message(1, "INSERT", None, row(1)),
+        message(2, "INSERT", None, row(1, "b"), TWO),
+        message(3, "INSERT", None, row(7), "shop_1.people"),
+        statement(4, "DROP TABLE orders_1, people"),
+        statement(5, "DROP TABLE nothing, shop_2.nowhere", "shop_1.people"),
+        message(6, "INSERT", None, row(8), "shop_1.people"),
+    ]
+    spec, waybill = run(first, tables={**TABLES, **people})
+    assert shown(spark, spec) == {(TWO, 1): "b"}
+    assert [r["id"] for r in rows_of(spark, spec, "shop_1.people")] == [8]
+    account = waybill.stage("convert")
+    assert account.extra_in == {"deletes of rows of emptied tables": 1}
+    assert (account.rows_in, account.rows_out) == (6, 7)
+
+
 def test_distinct_keys_are_emptied_by_table(spark, run):
     first = [
         message(1, "INSERT", None, row(1)),

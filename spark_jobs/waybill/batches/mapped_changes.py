@@ -18,16 +18,18 @@ from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.mapping.carried import carried_with
 from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
-from waybill.mapping.shards import VOID
+from waybill.mapping.shards import EMPTIED, VOID
 from waybill.mapping.table import Event
 from waybill.order import read_order_key
+from waybill.records import NO_TABLE as NOWHERE
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from waybill.mapping.changes import Bags
     from waybill.mapping.rules import Rules
-    from waybill.mapping.shards import Emptied, Floor
+    from waybill.mapping.shards import Emptied, Floor, Several
     from waybill.mapping.table import MappedTable
     from waybill.records import Change, TableSchema
     from waybill.tables import TableRules
@@ -48,13 +50,14 @@ class MappedRows(NamedTuple):
         why: for each row why it is left out (the class of the refusal where it is refused), null
             where it is taken.
         sentences: for each row why it is refused, null where it is not.
-        emptied: by number of a row which of the joined tables it empties.
+        emptied: by number of a row which of the joined tables it empties; a row that is taken has
+            a schema of its own then, which no other row may have told.
     """
 
     rows: pa.Table
     why: pa.Array[Any]
     sentences: pa.Array[Any]
-    emptied: dict[int, Emptied]
+    emptied: dict[int, tuple[Emptied, ...]]
 
 
 class MappedChanges:
@@ -66,6 +69,7 @@ class MappedChanges:
         declared: see `ChangeMapper`.
         floors: where joined tables were emptied before, by the source's names.
         by_source_time: whether times order what has no sequence id.
+        bags: see `ChangeMapper`.
 
     Attributes:
         schemas: those of the mapped rows by id, as far as they were met.
@@ -78,10 +82,11 @@ class MappedChanges:
         declared: TableRules = NO_TABLE_RULES,
         floors: Mapping[str, Floor] = MappingProxyType({}),
         by_source_time: bool = False,
+        bags: Bags = None,
     ) -> None:
         self._floors, self._by_source_time = floors, by_source_time
-        self._emptied: dict[int, Emptied] = {}
-        self.mapping = ChangeMapper(rules, declared)
+        self._emptied: dict[int, tuple[Emptied, ...]] = {}
+        self.mapping = ChangeMapper(rules, declared, bags)
         self._given = schemas
         self.schemas: dict[str, TableSchema] = {}
         self._found: dict[str, MappedTable | None] = {}
@@ -115,6 +120,9 @@ class MappedChanges:
         why[:] = np.array([*reasons, None], object)[numbers]
         sentences = np.full(len(numbers), None, object)
         self._emptied = {}
+        if self.mapping.rules.hides_columns:
+            self._check_statements(rows)
+        several = self._several(rows) if self.mapping.rules.joins else {}
         if self.mapping.rules.shows_less:
             self._hide(rows, found, numbers, why)
         if self._floors:
@@ -126,8 +134,48 @@ class MappedChanges:
         changed = np.array([m is not None and not m.same for m in found] + [False], np.bool_)
         if changed.any():
             rows = self._changed(rows, found, numbers, changed, why, apart)
+        for place, one in several.items():
+            rows = self._apart(rows, place, one, why)
         arrays = [pa.array(texts, pa.string()) for texts in (why, sentences)]
         return MappedRows(rows, arrays[0], arrays[1], self._emptied)
+
+    def _check_statements(self, rows: pa.Table) -> None:
+        """See that no statement takes a column away from what hides it, of any table."""
+        for _, operation, text, schema in self._told(rows):
+            self.mapping.check_statement(operation, text, schema)
+
+    def _several(self, rows: pa.Table) -> dict[int, Several]:
+        """By number of a row, what a statement means that empties several tables."""
+        found = {
+            place: self.mapping.several(operation, text, schema)
+            for place, operation, text, schema in self._told(rows)
+        }
+        return {place: one for place, one in found.items() if one is not None}
+
+    def _told(self, rows: pa.Table) -> Iterator[tuple[int, str, str, TableSchema]]:
+        """Numbers, operations, texts and schemas of rows with statements."""
+        if "ddl_text" not in rows.schema.names:
+            return
+        asked: Any = pc.is_valid(rows.column("ddl_text"))
+        places = np.flatnonzero(np.asarray(asked))
+        columns = [_taken(rows, name, places) for name in ("operation", "ddl_text", "schema_id")]
+        for place, operation, text, schema_id in zip(places.tolist(), *columns, strict=True):
+            yield place, operation, text, self._given.get(schema_id, NOWHERE)
+
+    def _apart(self, rows: pa.Table, place: int, several: Several, why: Any) -> pa.Table:
+        """Rows with a statement about those of its tables that stay tables of their own."""
+        self._emptied[place] = several.emptied
+        why[place] = EMPTIED if several.rest is None else None
+        if several.rest is None:
+            return rows
+        schema = several.rest.schema
+        self.schemas[schema.id] = schema
+        now = {name: getattr(schema, name) for name in _NAMES}
+        now |= {"schema_id": schema.id, "ddl_text": several.text, "extra": None}
+        for name, text in now.items():
+            if name in rows.schema.names:
+                rows = _set(rows, name, np.array([place]), [text])
+        return rows
 
     def _hide(
         self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any
@@ -308,7 +356,7 @@ class MappedChanges:
             result = self.mapping.of_shard(kind, text, mapped)
             if result.why is not None:
                 why[place] = result.why
-            if result.emptied is not None:
+            if result.emptied:
                 self._emptied[place] = result.emptied
 
     def _images(self, rows: pa.Table, of: list[MappedTable | None], places: Any) -> pa.Table:

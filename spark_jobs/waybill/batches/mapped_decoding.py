@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,13 @@ from waybill.batches.mapped_changes import MappedChanges, with_column
 from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.mapping.masks import WITHHELD
+from waybill.mapping.shards import told_emptied
 from waybill.records import TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from waybill.mapping.changes import Bags
     from waybill.mapping.rules import Rules
     from waybill.mapping.shards import Floor
     from waybill.tables import TableRules
@@ -41,6 +42,7 @@ class MappedDecoding:
         declared: what is declared of the source's tables.
         floors: see `MappedChanges`.
         by_source_time: see `MappedChanges`.
+        bags: see `ChangeMapper`.
 
     Attributes:
         emptied: how many TRUNCATEs and statements there were that empty joined tables.
@@ -52,12 +54,13 @@ class MappedDecoding:
         declared: TableRules,
         floors: Mapping[str, Floor] = NO_FLOORS,
         by_source_time: bool = False,
+        bags: Bags = "id",
     ) -> None:
         self.emptied = 0
         self._hides = rules.masks
         self._maps, self._leaves_out = rules.of_all, False
         self._given: dict[str, TableSchema] = {}
-        self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time)
+        self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time, bags)
 
     @property
     def names(self) -> dict[str, str]:
@@ -94,6 +97,16 @@ class MappedDecoding:
                 made.append(tuple(schema_row(mapped.schema, first).values()))
         return [record_batch(made, CHANGES)] if made else []
 
+    def _of_statements(self, rows: pa.Table, places: Iterable[int]) -> list[pa.RecordBatch]:
+        """The rows that tell the schemas of some statements: their tables may have no other row."""
+        made: list[tuple[Any, ...]] = []
+        for row in rows.take(pa.array(sorted(places))).to_pylist():
+            schema = self._mapped.schemas.get(row["schema_id"])
+            if row["outcome"] == "ok" and schema is not None:
+                first = {name: row[name] for name in (*CHANGE_PLACE, "batch")}
+                made.append(tuple(schema_row(schema, first).values()))
+        return [record_batch(made, CHANGES)] if made else []
+
     def _rows(self, schemas: list[pa.RecordBatch], rows: pa.Table) -> list[pa.RecordBatch]:
         if not rows.num_rows:
             return schemas
@@ -110,11 +123,10 @@ class MappedDecoding:
         if emptied:
             # Whoever makes the deletes reads here which tables are meant.
             self.emptied += len(emptied)
-            texts = [emptied.get(place) for place in range(found.num_rows)]
-            extras = pa.array(
-                [None if t is None else json.dumps(t._asdict()) for t in texts], pa.string()
-            )
+            tables = [emptied.get(place) for place in range(found.num_rows)]
+            extras = pa.array([None if t is None else told_emptied(t) for t in tables], pa.string())
             found = _set(found, "extra", pc.is_valid(extras), extras)
+            schemas = [*schemas, *self._of_statements(found, emptied)]
         if self._hides:
             for name in _RAW:
                 found = with_column(found, name, pa.nulls(found.num_rows, CHANGES.field(name).type))

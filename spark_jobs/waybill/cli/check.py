@@ -78,7 +78,10 @@ def check(spec: Migration) -> Iterator[Finding]:
     sample, whole = yield from _sample(spec)
     decoded = yield from _decoded(plan.reading.decoder(), sample)
     checked = [_checked(change) for change in decoded or ()]
-    every = yield from mapped("migration", spec.select, spec.map, plan.reading.mapping, checked)
+    reading = plan.reading
+    every = yield from mapped(
+        "migration", spec.select, spec.map, reading.mapping, checked, reading.bags
+    )
     if decoded is not None and sample:
         yield from _taken(every, len(sample))
     changes = [change for change in every if change.outcome == "ok"]

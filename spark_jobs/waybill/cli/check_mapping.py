@@ -9,20 +9,26 @@ from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import fits, names_of
+from waybill.mapping.rules import fits, fits_column, names_of
 from waybill.records import refused, skipped
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from waybill.mapping.changes import Bags
     from waybill.mapping.rules import Rules
     from waybill.records import Change, TableSchema
     from waybill.spec.mapping import Selection, TableMapping
 
 
 def mapped(
-    about: str, select: Selection, tables: list[TableMapping], rules: Rules, changes: list[Change]
+    about: str,
+    select: Selection,
+    tables: list[TableMapping],
+    rules: Rules,
+    changes: list[Change],
+    bags: Bags = None,
 ) -> Generator[Finding, None, list[Change]]:
     """Apply a mapping to the changes of a sample.
 
@@ -32,6 +38,7 @@ def mapped(
         tables: what becomes of them, as the file states it.
         rules: both as they are applied.
         changes: of the sample.
+        bags: see `ChangeMapper`; None for the mapping of a target.
 
     Returns:
         The changes as they become; one that is left out is skipped.
@@ -40,7 +47,7 @@ def mapped(
         return changes
     by_identity = {id(c.schema): c.schema for c in changes if c.schema.table}
     schemas: list[TableSchema] = list(by_identity.values())
-    mapper = ChangeMapper(rules)
+    mapper = ChangeMapper(rules, bags=bags)
     made: list[Change] = []
     left_out: Counter[str] = Counter()
     try:
@@ -89,7 +96,8 @@ def _unmatched(
             text = f"map[{number}]: no table of the sample is called {' or '.join(one.tables)}"
             yield Finding(about, NOTE, text + did_you_mean(one.tables[0], known))
             continue
-        columns = sorted({name for schema in named for name in schema.names})
+        told = {(name, schema.dialect) for schema in named for name in schema.names}
+        columns = sorted({name for name, _ in told})
         if not columns:
             continue
         asked = {
@@ -100,6 +108,6 @@ def _unmatched(
         }
         for field, patterns in asked.items():
             for pattern in patterns:
-                if not any(fits((name,), (pattern,)) for name in columns):
+                if not any(fits_column(name, (pattern,), dialect) for name, dialect in told):
                     text = f"map[{number}].columns.{field}: no column there is called {pattern}"
                     yield Finding(about, NOTE, text + did_you_mean(pattern, columns))

@@ -27,7 +27,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
-from waybill.mapping.changes import add_name
+from waybill.mapping.changes import add_name, joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
 from waybill.order import CHANGE
 from waybill.records import TableSchema
@@ -129,7 +129,7 @@ class Decoding:
             joined.empty(report)
         joined.tell(report)
         if report.rows_out:
-            joined.check_keys()
+            joined.check_keys(joined_tables(report.details.get(NAMES, {})))
 
     def _decode(self, tally: Tally) -> Make:
         """From batches of the archive to batches of `changes`, in a task."""
@@ -145,7 +145,8 @@ class Decoding:
             work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
             mapping = None
             if reading.mapping:
-                mapping = MappedDecoding(reading.mapping, reading.rules, floors, by_source_time)
+                given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)
+                mapping = MappedDecoding(*given)
             rows = work.convert(iter(batches))
             yield from sizes.of(rows if mapping is None else mapping.of(rows))
             joined = 0 if joiner is None else joiner.joined

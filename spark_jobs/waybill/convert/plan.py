@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from waybill.batches.encoding import MessageBatches
     from waybill.batches.mapped_encoding import MappedMessageBatches
+    from waybill.mapping.changes import Bags
     from waybill.protocol import Decoder, Encoder, Envelope, Settings
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
@@ -38,6 +39,13 @@ class DecodePlan:
     """Whether the archive may hold rows of table dumps."""
     mapping: Rules = NO_RULES
     """What is chosen and renamed of what they say."""
+
+    @property
+    def bags(self) -> Bags:
+        """How changes of tables without a key are told apart; see `ChangeMapper`."""
+        envelope = self.envelope
+        ids = "sequence_id" in envelope.carries or "sequence_id" in envelope.partly
+        return "id" if ids else "place"
 
     def decoder(self) -> Decoder:
         """A decoder for one task."""

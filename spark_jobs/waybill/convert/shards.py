@@ -15,12 +15,12 @@ from waybill.errors import Code, ConfigurationError
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE as PLACE
 from waybill.lake_columns import CHANGES
-from waybill.mapping.shards import EMPTIED, Emptied, Floor
+from waybill.mapping.shards import EMPTIED, Emptied, Floor, read_emptied
 from waybill.order import CHANGE
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -92,16 +92,15 @@ class JoinedTables:
         Raises:
             ConfigurationError: the order of a statement among the rows cannot be determined.
         """
-        found = self.branch.added().where(f"reason_kind = {literal(EMPTIED)}")
+        # One that is about other tables, too, is taken as a statement of those.
+        told = f"reason_kind = {literal(EMPTIED)} OR (outcome = 'ok' AND operation = 'ddl')"
         micros = F.unix_micros("source_time").alias("source_time")
-        rows = found.select(*PLACE, *_TABLE, "order_key", micros, "extra").collect()
+        columns = (*PLACE, "order_key", micros, "extra")
+        rows = self.branch.added().where(told).select(*columns).collect()
         newest: dict[str, tuple[_Statement, Floor]] = {}
         for row in rows:
-            document = json.loads(row.extra)
-            statement = _Statement(
-                row, Emptied(**{**document, "tables": tuple(document["tables"])})
-            )
-            for name in statement.emptied.tables:
+            statements = [_Statement(row, emptied) for emptied in read_emptied(row.extra)]
+            for statement, name in ((s, name) for s in statements for name in s.emptied.tables):
                 floor = self._floor(statement, name)
                 known = newest[name][1] if name in newest else self.floors.get(name)
                 if known is None or known.order < floor.order:
@@ -112,25 +111,29 @@ class JoinedTables:
             added = self._delete(statement, floor, name, made.get(place, 0))
             made[place] = made.get(place, 0) + added
             self.floors[name] = floor
-            self._count(statement.row, added, report)
+            self._count(statement.emptied, added, report)
 
     def tell(self, report: StageReport) -> None:
         """Keep where tables were emptied with the batch."""
         if self.floors:
             report.details[FLOORS] = {name: list(floor) for name, floor in self.floors.items()}
 
-    def check_keys(self) -> None:
+    def check_keys(self, names: Collection[str]) -> None:
         """See that no key of the batch is in two of the tables that say that theirs are distinct.
+
+        Args:
+            names: what joined tables are called; other tables may have such a column of their own.
 
         Raises:
             ConfigurationError: one is; names both places.
         """
         for join in self.joins:
-            if not join.in_key:
-                self._check_keys(join)
+            if names and not join.in_key:
+                self._check_keys(join, names)
 
-    def _check_keys(self, join: Join) -> None:
-        new = _with_shards(self._rows(self.branch.added()), join.column)
+    def _check_keys(self, join: Join, names: Collection[str]) -> None:
+        mine = F.concat_ws(".", *_TABLE).isin(list(names))
+        new = _with_shards(self._rows(self.branch.added()).where(mine), join.column)
         new = new.select(*_TABLE, "key").distinct().persist()
         try:
             self._look_up(join, new)
@@ -175,8 +178,8 @@ class JoinedTables:
         """The changes of rows of one of the joined tables, halves of updates among them."""
         shard = _shard_in("coalesce(after, before)", statement.emptied.column)
         mine = F.coalesce(shard == name, F.lit(False))
-        for part in _TABLE:
-            mine &= F.col(part).eqNullSafe(F.lit(statement.row[part]))
+        for part, text in zip(_TABLE, statement.emptied.of, strict=True):
+            mine &= F.col(part).eqNullSafe(F.lit(text))
         return self._rows(taken="outcome IN ('ok', 'waiting')").where(mine)
 
     def _floor(self, statement: _Statement, name: str) -> Floor:
@@ -229,7 +232,8 @@ class JoinedTables:
         own = "}" if emptied.in_key else f",{json.dumps(emptied.column)}:{json.dumps(name)}}}"
         number = F.row_number().over(Window.orderBy("key"))
         made: dict[str, Column] = {
-            **{part: F.lit(row[part]) for part in (*PLACE, *_TABLE)},
+            **{part: F.lit(row[part]) for part in PLACE},
+            **{part: F.lit(text) for part, text in zip(_TABLE, emptied.of, strict=True)},
             "index": number + (after + row["index"]),
             "batch": F.lit(self.context.batch),
             "operation": F.lit("delete"),
@@ -266,10 +270,10 @@ class JoinedTables:
             missing.select(*CHANGES.names).withColumn("batch", F.lit(self.context.batch))
         )
 
-    def _count(self, row: Row, made: int, report: StageReport) -> None:
+    def _count(self, emptied: Emptied, made: int, report: StageReport) -> None:
         report.extra_in[MADE] = report.extra_in.get(MADE, 0) + made
         report.rows_out += made
-        name = ".".join(row[part] for part in _TABLE if row[part])
+        name = ".".join(part for part in emptied.of if part)
         tables = report.details.setdefault("tables", {})
         operations = tables.setdefault(name, {})
         operations["delete"] = operations.get("delete", 0) + made

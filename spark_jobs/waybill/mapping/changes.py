@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from waybill.caches import Bounded
 from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.carried import carried_with
+from waybill.mapping.column_renames import check_renames
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET
-from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, of_shard
+from waybill.mapping.shards import (
+    EMPTIED,
+    OF_ONE,
+    Emptied,
+    Several,
+    emptied_by,
+    of_several,
+    of_shard,
+)
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
-    from waybill.mapping.rules import Rules
+    from collections.abc import Mapping
+
+    from waybill.mapping.rules import Join, Rules
     from waybill.records import Change, TableSchema
 
 
@@ -36,7 +47,23 @@ def add_name(names: dict[str, str], now: str, before: str) -> None:
         raise ConfigurationError(message, code=Code.MAPPING)
 
 
+def joined_tables(names: Mapping[str, str]) -> list[str]:
+    """What tables are called that several tables become.
+
+    Args:
+        names: see `add_name`.
+    """
+    return [now for now, before in names.items() if before == _shards_of(now)]
+
+
+def _shards_of(now: str) -> str:
+    return f"shards of {now}"
+
+
 NO_TABLE_RULES = TableRules()
+
+Bags = Literal["place", "id"] | None
+"""How changes of tables without a key are told apart; see `ChangeMapper`."""
 
 OF_TABLES = ("truncate", "ddl", "other")
 """Operations that are about a table and tell no row."""
@@ -55,13 +82,13 @@ class Mapped(NamedTuple):
         change: as it becomes, None where it is left out.
         why: why it is left out; the class of the refusal where it is refused.
         sentence: why it is refused, None where it is not.
-        emptied: which of the joined tables it empties, None if none.
+        emptied: which of the joined tables it empties.
     """
 
     change: Change | None
     why: str | None = None
     sentence: str | None = None
-    emptied: Emptied | None = None
+    emptied: tuple[Emptied, ...] = ()
 
 
 class ChangeMapper:
@@ -70,20 +97,26 @@ class ChangeMapper:
     Args:
         rules: the rules.
         declared: types of columns, by the source's names of tables.
+        bags: how the lake tells changes of tables without a key apart: by their `place`, or by an
+            `id` that several may share; None where no lake keeps them.
     """
 
-    def __init__(self, rules: Rules, declared: TableRules = NO_TABLE_RULES) -> None:
+    def __init__(
+        self, rules: Rules, declared: TableRules = NO_TABLE_RULES, bags: Bags = None
+    ) -> None:
         self.rules = rules
+        self._bags = bags
         self._declared = declared
         self.names: dict[str, str] = {}
         """The source's qualified names of tables by those that they have now."""
         self._tables: Bounded[TableSchema, MappedTable | None] = Bounded()
+        self._joins: dict[str, Join] = {}
 
     def of(self, schema: TableSchema) -> MappedTable | None:
         """What becomes of a table; None where it is left out.
 
         Raises:
-            ConfigurationError: see `MappedTable`.
+            ConfigurationError: see `MappedTable`, and its `check_bag`.
         """
         if schema not in self._tables:
             taken = self.rules.selects(schema)
@@ -91,14 +124,37 @@ class ChangeMapper:
             if taken:
                 types = self._declared.find(schema.database, schema.schema, schema.table).columns
                 made = MappedTable(schema, self.rules.rules_of(schema), types)
+                if self._bags is not None:
+                    made.check_bag(shared_ids=self._bags == "id")
             if made is not None and schema.table:
                 now, before = made.schema.qualified_name, schema.qualified_name
-                add_name(self.names, now, before if made.join is None else f"shards of {now}")
+                add_name(self.names, now, before if made.join is None else _shards_of(now))
+                self._check_join(made)
             self._tables[schema] = made
         return self._tables[schema]
 
+    def _check_join(self, made: MappedTable) -> None:
+        if made.join is None:
+            return
+        now = made.schema.qualified_name
+        if self._joins.setdefault(now, made.join) != made.join:
+            message = (
+                f"two rules with join make {now} and say different things of its column, keys or "
+                f"defaults, the second one for {made.source.qualified_name}: give both the same "
+                "join, or other names under rename"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
+
     def map(self, change: Change) -> Mapped:
-        """What becomes of a change."""
+        """What becomes of a change.
+
+        Raises:
+            ConfigurationError: see `check_statement`.
+        """
+        self.check_statement(change.operation, change.ddl_text, change.schema)
+        several = self.several(change.operation, change.ddl_text, change.schema)
+        if several is not None:
+            return _apart(change, several)
         mapped = self.of(change.schema)
         if mapped is None:
             return Mapped(None, self.rules.left_out(change.schema))
@@ -120,6 +176,20 @@ class ChangeMapper:
             return self._made(found, mapped, found is not change)
         return self._made(change, mapped, False)
 
+    def check_statement(self, operation: str, text: str | None, schema: TableSchema) -> None:
+        """See that a statement takes no column away from what hides it.
+
+        Raises:
+            ConfigurationError: see `check_renames`.
+        """
+        if operation in ("ddl", "other") and self.rules.hides_columns:
+            check_renames(text, schema, self.of)
+
+    def several(self, operation: str, text: str | None, schema: TableSchema) -> Several | None:
+        """What a statement means that empties several tables; see `of_several`."""
+        asked = operation == "ddl" and self.rules.joins
+        return of_several(text, schema, self.of) if asked else None
+
     def hides(
         self, operation: str, table: str | None, text: str | None, extra: bytes | str | None
     ) -> bool:
@@ -134,10 +204,9 @@ class ChangeMapper:
         Raises:
             ConfigurationError: see `waybill.mapping.shards.of_shard`.
         """
-        found = of_shard(operation, text, mapped, self.of)
-        if found.emptied and mapped.join is not None:
-            column, in_key, _ = mapped.join
-            return Mapped(None, EMPTIED, emptied=Emptied(found.emptied, column, in_key))
+        found = of_shard(operation, text, mapped)
+        if found.emptied:
+            return Mapped(None, EMPTIED, emptied=(emptied_by([mapped]),))
         return Mapped(None, None if found.stays else OF_ONE)
 
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
@@ -170,3 +239,12 @@ class ChangeMapper:
         if change.moved_from is not None:
             made.moved_from = mapped.key(change.moved_from)
         return Mapped(made)
+
+
+def _apart(change: Change, several: Several) -> Mapped:
+    """A statement that empties several tables, as one about those that stay tables of their own."""
+    if several.rest is None:
+        return Mapped(None, EMPTIED, emptied=several.emptied)
+    schema = several.rest.schema
+    made = msgspec.structs.replace(change, schema=schema, ddl_text=several.text, extra=None)
+    return Mapped(made, emptied=several.emptied)

@@ -3,7 +3,8 @@
 A target holds the rows that meet it. A row that comes to meet it is new there, and one that no
 longer does is gone. Where a message does not tell the row before, nobody knows whether the row is
 there: then it is written as a row that may be there, or deleted as one that may not be, which gives
-the same table either way.
+the same table either way. So it is with rows that are read or inserted, too: a newer snapshot, or a
+source that is loaded again, brings rows that readers have as they were.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def moved(change: Change, holds: Callable[[Any], Truth]) -> Change | None:
         raise Refusal(REASON, "the message leaves out a column that the condition asks for")
     if now is True:
         return _met(change, was, whole)
-    if change.operation in ("insert", "read"):
+    if change.operation in ("insert", "read") and (change.full_row or not change.schema.key):
+        # Nothing stands before the first snapshot's rows, and one without a key replaces none.
         return None
     if change.operation == "update" and was is not UNSET and was is not True:
         return None

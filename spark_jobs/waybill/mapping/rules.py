@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.mapping.shadows import SHADOW, is_shadow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from waybill.records import TableSchema
 
 NOT_SELECTED = "not selected"
@@ -136,6 +138,11 @@ class Rules:
         return bool(left_out) or any(rule.drop or rule.keep is not None for rule in self.of_tables)
 
     @property
+    def hides_columns(self) -> bool:
+        """Whether columns are masked or dropped by their names."""
+        return self.masks or any(rule.drop for rule in self.of_tables)
+
+    @property
     def joined_by(self) -> tuple[str, ...]:
         """The columns that tell of joined tables which one a row is from."""
         return tuple({rule.join.column for rule in self.of_tables if rule.join is not None})
@@ -184,6 +191,27 @@ def fits(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
     """Whether one of some names is one of some names or patterns."""
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
+
+def fits_column(name: str, patterns: Iterable[str], dialect: str) -> bool:
+    """Whether a column is one of some names or patterns.
+
+    Args:
+        name: the source's name of it.
+        patterns: names or patterns.
+        dialect: the source's SQL. MySQL and SQL Server ignore the case of letters in names of
+            columns, so it is ignored here, too: a mask must not depend on it.
+    """
+    if dialect in _ANY_CASE:
+        name, patterns = name.casefold(), [pattern.casefold() for pattern in patterns]
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def same_column(name: str, other: str, dialect: str) -> bool:
+    """Whether two names are of one column; see `fits_column`."""
+    return name == other or (dialect in _ANY_CASE and name.casefold() == other.casefold())
+
+
+_ANY_CASE = ("mysql", "tsql")
 
 NO_RULES = Rules()
 """The mapping that takes everything as it is."""

@@ -7,6 +7,8 @@ comes later with a lower order is void, as behind a TRUNCATE.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from waybill.mapping.table import MappedTable
     from waybill.records import TableSchema
+
+_EMPTIES = re.compile(r"drop|truncate", re.IGNORECASE)
 
 EMPTIED = "its rows of the joined table are deleted"
 """Why a TRUNCATE or DROP of one of the joined tables is skipped."""
@@ -50,11 +54,27 @@ class Emptied(NamedTuple):
         tables: qualified names, as the source calls them.
         column: the column with the name of the table that a row is from.
         in_key: whether it is part of the key.
+        of: what the joined table is called: its database, schema and name.
     """
 
     tables: tuple[str, ...]
     column: str
     in_key: bool
+    of: tuple[str | None, str | None, str | None]
+
+
+class Several(NamedTuple):
+    """What a statement that empties several tables means, some of which become one with others.
+
+    Attributes:
+        emptied: which joined tables lose rows of which of their tables.
+        rest: what becomes of the first of the other tables, None where there is none.
+        text: the statement about the others, with their new names.
+    """
+
+    emptied: tuple[Emptied, ...]
+    rest: MappedTable | None = None
+    text: str | None = None
 
 
 class Floor(NamedTuple):
@@ -99,19 +119,13 @@ class Floor(NamedTuple):
         return order < self.order or ahead
 
 
-def of_shard(
-    operation: str,
-    text: str | None,
-    mapped: MappedTable,
-    find: Callable[[TableSchema], MappedTable | None],
-) -> OfShard:
-    """What an event of one of the joined tables means.
+def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
+    """What an event of one of the joined tables means; see `of_several`, too.
 
     Args:
         operation: `truncate`, `ddl` or `other`.
         text: the statement, None where none is told.
         mapped: the table that its message names.
-        find: what becomes of other tables that it names.
 
     Raises:
         ConfigurationError: it gives existing rows a value that only this table's rows have.
@@ -126,31 +140,114 @@ def of_shard(
     tree = statement[0]
     if isinstance(tree, exp.Alter):
         return OfShard(stays=_holds_for_all(tree, mapped))
-    return OfShard(tuple(_emptied(tree, mapped, find)))
+    return OfShard(tuple(_emptied(tree, mapped)))
 
 
-def _emptied(
-    tree: exp.Expr, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
-) -> list[str]:
+_KEPT_AS = "emptied_tables"
+
+
+def told_emptied(emptied: tuple[Emptied, ...]) -> str:
+    """As it is kept with the row of the statement, beside what envelopes carry on."""
+    return json.dumps({_KEPT_AS: [one._asdict() for one in emptied]})
+
+
+def read_emptied(extra: str | None) -> tuple[Emptied, ...]:
+    """What `told_emptied` kept; nothing where a row has something else there."""
+    told = {} if extra is None or _KEPT_AS not in extra else json.loads(extra)
+    return tuple(
+        Emptied(**{**one, "tables": tuple(one["tables"]), "of": tuple(one["of"])})
+        for one in told.get(_KEPT_AS, ())
+    )
+
+
+def of_several(
+    text: str | None, source: TableSchema, find: Callable[[TableSchema], MappedTable | None]
+) -> Several | None:
+    """What a statement means that empties several tables; None where it is no such statement.
+
+    It is one of each table that it names, whichever of them its message names.
+
+    Args:
+        text: the statement, None where none is told.
+        source: the table that its message names.
+        find: what becomes of a table.
+
+    Returns:
+        None, too, where none of the tables becomes one with others.
+    """
+    statement = parsed(text, source.dialect) if text and _EMPTIES.search(text) else None
+    if statement is None:
+        return None
+    tree, dialect = statement
+    nodes = _tables_emptied(tree)
+    found = [_found(node, source, find) for node in nodes]
+    of: dict[str, list[MappedTable]] = {}
+    for mapped in found:
+        if mapped is not None and mapped.join is not None:
+            of.setdefault(mapped.schema.qualified_name, []).append(mapped)
+    if len(nodes) < 2 or not of:
+        return None
+    emptied = tuple(emptied_by(tables) for tables in of.values())
+    rest = [
+        (node, mapped)
+        for node, mapped in zip(nodes, found, strict=True)
+        if mapped is not None and mapped.join is None
+    ]
+    if not rest:
+        return Several(emptied)
+    for node in nodes:
+        if not any(node is one for one, _ in rest):
+            node.pop()
+    for node, mapped in rest:
+        _name_in_full(node, mapped.schema)
+    return Several(emptied, rest[0][1], tree.sql(dialect=dialect))
+
+
+def emptied_by(tables: list[MappedTable]) -> Emptied:
+    """That all rows of some tables go, which become one joined table."""
+    first, join = tables[0].schema, tables[0].join
+    names = tuple(dict.fromkeys(mapped.source.qualified_name for mapped in tables))
+    column, in_key = ("", False) if join is None else (join.column, join.in_key)
+    return Emptied(names, column, in_key, (first.database, first.schema, first.table))
+
+
+def _found(
+    node: exp.Table, source: TableSchema, find: Callable[[TableSchema], MappedTable | None]
+) -> MappedTable | None:
+    named = table_named(node, source)
+    if named is None:
+        return None
+    # As the message spells it, where it is the message's table.
+    same = named.qualified_name.casefold() == source.qualified_name.casefold()
+    return find(source if same else named)
+
+
+def _name_in_full(node: exp.Table, now: TableSchema) -> None:
     from sqlglot import exp
 
-    tables: list[exp.Table] = []
+    quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else False
+    space = now.database if now.schema is None else now.schema
+    node.set("this", exp.to_identifier(now.table, quoted=quoted))
+    node.set("db", None if space is None else exp.to_identifier(space, quoted=quoted))
+
+
+def _emptied(tree: exp.Expr, mapped: MappedTable) -> list[str]:
+    """The message's table, where the statement empties that alone."""
+    return [mapped.source.qualified_name] if len(_tables_emptied(tree)) == 1 else []
+
+
+def _tables_emptied(tree: exp.Expr) -> list[exp.Table]:
+    """The tables of a statement that takes their rows away."""
+    from sqlglot import exp
+
     if isinstance(tree, exp.Drop):
-        if tree.args.get("kind") == "TABLE" and not tree.args.get("temporary"):
-            tables = list(tree.find_all(exp.Table))
-    elif isinstance(tree, exp.TruncateTable) and tree.find(exp.Partition) is None:
-        tables = list(tree.find_all(exp.Table))
-    elif isinstance(tree, exp.Create) and tree.args.get("replace"):
-        tables = list(tree.find_all(exp.Table))[:1]
-    if len(tables) == 1:
-        return [mapped.source.qualified_name]
-    found = []
-    for table in tables:
-        named = table_named(table, mapped.source)
-        other = None if named is None else find(named)
-        if other is not None and other.schema.qualified_name == mapped.schema.qualified_name:
-            found.append(other.source.qualified_name)
-    return found
+        of_tables = tree.args.get("kind") == "TABLE" and not tree.args.get("temporary")
+        return list(tree.find_all(exp.Table)) if of_tables else []
+    if isinstance(tree, exp.TruncateTable) and tree.find(exp.Partition) is None:
+        return list(tree.find_all(exp.Table))
+    if isinstance(tree, exp.Create) and tree.args.get("replace"):
+        return list(tree.find_all(exp.Table))[:1]
+    return []
 
 
 def _holds_for_all(tree: exp.Alter, mapped: MappedTable) -> bool:

@@ -68,8 +68,14 @@ def mapped_statement(
         return None
     if not _defines(tree) and not mapped.rows_stay:
         return None
-    if isinstance(tree, exp.Alter) and not _actions_left(tree, mapped):
-        return None
+    if isinstance(tree, exp.Alter):
+        if any(
+            isinstance(option, exp.ToTableProperty) for option in tree.args.get("options") or ()
+        ):
+            # RENAME a TO b of a column is read as one of a table, and would be written as such.
+            return None
+        if not _actions_left(tree, mapped):
+            return None
     if isinstance(tree, exp.Create) and not mapped.columns_stay:
         # What a table is created with is told by its rows; a mask would have to hold in it.
         return None
@@ -106,25 +112,41 @@ def parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
 
 
 def _actions_left(tree: exp.Alter, mapped: MappedTable) -> bool:
-    """Rename columns in what an ALTER does, and take out what is about others."""
-    from sqlglot import exp
+    """Rename columns in what an ALTER does, and take out what is about others.
 
+    What names a column in a way that is not known here goes as well, if that column has another
+    name or is hidden: nothing is told under a name that readers do not have.
+    """
     left: list[Any] = []
     for action in tree.args.get("actions") or ():
-        names = [
-            node
-            for column in action.find_all(exp.Column, exp.ColumnDef, exp.RenameColumn)
-            for node in (column.this,)
-            if isinstance(node, exp.Identifier)
-        ]
-        now = [mapped.called(node.name) for node in names]
-        if None in now:
+        known, others = _columns_named(action)
+        now = [mapped.called(node.name) for node in known]
+        if None in now or any(mapped.called(node.name) != node.name for node in others):
             continue
-        for node, name in zip(names, now, strict=True):
+        for node, name in zip(known, now, strict=True):
             node.set("this", name)
         left.append(action)
     tree.set("actions", left)
     return bool(left)
+
+
+def _columns_named(action: exp.Expr) -> tuple[list[exp.Identifier], list[exp.Identifier]]:
+    """The names of columns in what an ALTER does, and those that may be of anything."""
+    from sqlglot import exp
+
+    of_column = (exp.Column, exp.ColumnDef, exp.ColumnPrefix, exp.AlterColumn, exp.ModifyColumn)
+    of_columns = (exp.PrimaryKey, exp.ForeignKey)
+    known: list[exp.Identifier] = []
+    others: list[exp.Identifier] = []
+    for node in action.find_all(exp.Identifier):
+        parent = node.parent
+        if isinstance(parent, exp.Table):
+            continue
+        told = isinstance(parent, of_column) or (
+            isinstance(parent, of_columns) and node.arg_key == "expressions"
+        )
+        (known if told else others).append(node)
+    return known, others
 
 
 def table_named(node: exp.Table, source: TableSchema) -> TableSchema | None:
@@ -144,6 +166,7 @@ def table_named(node: exp.Table, source: TableSchema) -> TableSchema | None:
         source.database if of_schema or space is None else space,
         (space or source.schema) if of_schema else None,
         parts[-1],
+        dialect=source.dialect,
     )
 
 

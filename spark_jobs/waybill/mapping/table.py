@@ -14,7 +14,7 @@ from msgspec import UNSET
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.conditions import condition
 from waybill.mapping.masks import DISTINCT, mask_function
-from waybill.mapping.rules import Added, Mask, Rule, fits
+from waybill.mapping.rules import Added, Mask, Rule, fits, fits_column, same_column
 from waybill.records import Column, intern_schema
 from waybill.types import STRING, LogicalType
 
@@ -111,6 +111,14 @@ class MappedTable:
         self._masks = [(i, one.mask) for i, one in enumerate(taken) if one.mask is not None]
         fields = [f"f{one.place}" for one in taken]
         self._take = _several(fields)
+        apart = {
+            one.place
+            for one in taken
+            if _stays_apart(schema.names[one.place], rules, schema.dialect)
+        }
+        gone = (name for place, name in enumerate(schema.names) if place not in apart)
+        self._alike = next(gone, None)
+        """A column of which different values become the same, None where there is none."""
         self._added = list(added.values())
         self._same_for_all = [self._constant(what) for what in self._added]
         names = _names(schema, rules)
@@ -161,11 +169,56 @@ class MappedTable:
         for rule in self._rules:
             if rule.keep is not None and not fits(names, (*rule.keep, *_folded(rule.keep))):
                 return None
-            hidden = (*rule.drop, *rule.masks)
-            if fits(names, (*hidden, *_folded(hidden))):
-                return None
+        if self.hides(known):
+            return None
         renamed = ((old, new) for rule in self._rules for old, new in rule.rename.items())
         return next((new for old, new in renamed if old.casefold() == folded), known)
+
+    def hides(self, name: str, exact: bool = False) -> bool:
+        """Whether the values of a column are masked, or it is dropped.
+
+        Args:
+            name: the source's name, whose letters may be of another case.
+            exact: whether the name is what rows will call it, so that a name in the file has to fit
+                it as it fits theirs; `keep` that leaves it out counts, too.
+        """
+        if exact:
+            dialect = self.source.dialect
+            mask = _mask_of(name, self._rules, dialect)
+            return mask is not None or _is_dropped(name, self._rules, dialect)
+        names = (name, name.casefold())
+        hidden = [pattern for rule in self._rules for pattern in (*rule.drop, *rule.masks)]
+        return fits(names, (*hidden, *_folded(hidden)))
+
+    def check_bag(self, shared_ids: bool) -> None:
+        """See that rows of a table without a key stay apart in the lake.
+
+        There they are known by their values: a row before has to be equal to the row that it was,
+        and two rows of one sequence id must not become equal.
+
+        Args:
+            shared_ids: whether changes have sequence ids, which those of a transaction may share.
+
+        Raises:
+            ConfigurationError: they do not.
+        """
+        if self.source.key != () or not self.source.columns:
+            return
+        told = f"{self.source.qualified_name} has no key, so its rows are known by their values"
+        event = next((what.kind for what in self._added if what.kind in _OF_EVENT), None)
+        if event is not None:
+            message = (
+                f"{told}, and a new column with the {event} is another one in each change: add it "
+                "at the targets only, or declare a key under tables"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
+        column = self._alike
+        if shared_ids and column is not None:
+            message = (
+                f"{told}, and without those of {column} two rows may become one: mask it by sha256 "
+                "or hmac, drop or mask it at the targets only, or declare a key under tables"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
 
     def _key_places(self) -> tuple[int, ...]:
         """Places of the key columns, where the schema has them among its columns."""
@@ -177,11 +230,18 @@ class MappedTable:
         return tuple(schema.index[name] for name in schema.key)
 
     def _check_names(self, names: list[str]) -> None:
-        twice = [name for name, count in Counter(names).items() if count > 1]
+        # A source may have names that differ by case; no mapping makes any.
+        alike, own = Counter(name.casefold() for name in names), set(self.source.names)
+        twice = [
+            name
+            for name in names
+            if alike[name.casefold()] > 1 and (name not in own or names.count(name) > 1)
+        ]
         if twice:
             message = (
                 f"the mapping of {self.source.qualified_name} gives two columns the name "
-                f"{twice[0]!r}: choose another one under rename or add"
+                f"{twice[0]!r}, whatever the case of its letters: choose another one under rename "
+                "or add"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
 
@@ -251,20 +311,23 @@ def _typed(column: Column, types: Mapping[str, LogicalType]) -> Column:
 
 def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -> _Taken | None:
     """What becomes of a column, None where it goes."""
-    name = (column.name,)
     in_key = column.name in (schema.key or ())
-    for rule in rules:
-        if (rule.keep is not None and not fits(name, rule.keep)) or fits(name, rule.drop):
-            if in_key:
-                message = (
-                    f"the mapping drops {column.name}, which is in the key of "
-                    f"{schema.qualified_name}: keep it, or mask it by hmac"
-                )
-                raise ConfigurationError(message, code=Code.MAPPING)
-            return None
-    renamed = (rule.rename[column.name] for rule in rules if column.name in rule.rename)
+    if _is_dropped(column.name, rules, schema.dialect):
+        if in_key:
+            message = (
+                f"the mapping drops {column.name}, which is in the key of "
+                f"{schema.qualified_name}: keep it, or mask it by hmac"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
+        return None
+    renamed = (
+        new
+        for rule in rules
+        for old, new in rule.rename.items()
+        if same_column(column.name, old, schema.dialect)
+    )
     called = next(renamed, column.name)
-    mask = _mask_of(column.name, rules)
+    mask = _mask_of(column.name, rules, schema.dialect)
     if mask is None:
         return _Taken(place, msgspec.structs.replace(column, name=called), None)
     if in_key and mask.kind not in DISTINCT:
@@ -280,12 +343,25 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
     return _Taken(place, masked, mask_function(mask))
 
 
-def _mask_of(name: str, rules: list[Rule]) -> Mask | None:
+def _mask_of(name: str, rules: list[Rule], dialect: str) -> Mask | None:
     for rule in rules:
         for pattern, mask in rule.masks.items():
-            if fits((name,), (pattern,)):
+            if fits_column(name, (pattern,), dialect):
                 return mask
     return None
+
+
+def _is_dropped(name: str, rules: list[Rule], dialect: str) -> bool:
+    return any(
+        (rule.keep is not None and not fits_column(name, rule.keep, dialect))
+        or fits_column(name, rule.drop, dialect)
+        for rule in rules
+    )
+
+
+def _stays_apart(name: str, rules: list[Rule], dialect: str) -> bool:
+    mask = _mask_of(name, rules, dialect)
+    return mask is None or mask.kind in DISTINCT
 
 
 def _names(schema: TableSchema, rules: list[Rule]) -> tuple[str | None, str | None, str | None]:

@@ -217,6 +217,26 @@ class TableMapping(Model):
         return [mask.hmac for mask in self.columns.mask.values() if isinstance(mask, KeyedHash)]
 
 
+def check_joins(tables: list[TableMapping]) -> None:
+    """See that rules which make one table join it in one way.
+
+    Raises:
+        ValueError: two do not.
+    """
+    first: dict[tuple[tuple[str, str], ...], tuple[int, Shards]] = {}
+    for number, table in enumerate(tables):
+        if table.join is None:
+            continue
+        name = tuple(sorted(table.rename.given().items()))
+        other, join = first.setdefault(name, (number, table.join))
+        if join != table.join:
+            message = (
+                f"map[{other}] and map[{number}] make one table and join it in two ways; give both "
+                "the same join, or other names under rename:"
+            )
+            raise ValueError(message)
+
+
 def rules_of(select: Selection, tables: list[TableMapping]) -> Rules:
     """A mapping as plain data.
 

@@ -19,7 +19,7 @@ from waybill.spec.alerts import Alerts
 from waybill.spec.endpoints import Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.file_text import FileText
-from waybill.spec.mapping import Selection, TableMapping, rules_of
+from waybill.spec.mapping import Selection, TableMapping, check_joins, rules_of
 from waybill.spec.model import Model
 from waybill.spec.schema_changes import SchemaChanges, decisions_of
 from waybill.spec.values import (
@@ -272,6 +272,11 @@ class Migration(Model):
                         "give each a path of its own:"
                     )
                     raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _joined_in_one_way(self) -> Migration:
+        check_joins(self.map)
         return self
 
     @model_validator(mode="after")

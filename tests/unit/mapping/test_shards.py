@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from tests.histories import by_name, image
+from tests.unit.mapping.test_column_renames import rows_of
+from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.errors import ConfigurationError
-from waybill.mapping.changes import STATEMENT, ChangeMapper, add_name
+from waybill.mapping.changes import STATEMENT, ChangeMapper, add_name, joined_tables
 from waybill.mapping.rules import Join, Mask, Rule, Rules
-from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, Floor
+from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, Floor, read_emptied
 from waybill.order import order_key
 from waybill.records import Change, Column, Message, TableSchema, intern_schema
+from waybill.tables import TableRules
 from waybill.types import STRING, parse_type
 
 MESSAGE = Message("t", 0, 0, None, None, None)
 COLUMNS = (Column("id", parse_type("bigint"), "bigint", False), Column("v", STRING, "text"))
+
+
+OF = ("shop", None, "orders")
 
 
 def rules(in_key: bool = True, shared: bool = False, **more) -> Rules:
@@ -68,6 +75,26 @@ def test_tables_of_one_join_have_one_name_and_others_have_another():
         add_name({"shop.orders": "shop.orders"}, "shop.orders", "shards of shop.orders")
 
 
+def test_one_table_is_joined_in_one_way():
+    names = {"database": "shop", "table": "orders"}
+    ways = [
+        Rule((f"shop_{number}.orders_1",), names, join=join)
+        for number, join in ((1, Join("a", False)), (2, Join("b", False)), (3, Join("a", False)))
+    ]
+    mapper = ChangeMapper(Rules(of_tables=tuple(ways)))
+    assert mapper.of(table("shop_1")) is not None
+    assert mapper.of(table("shop_3")) is not None
+    with pytest.raises(ConfigurationError, match=r"make shop\.orders and say .* shop_2\.orders_1:"):
+        mapper.of(table("shop_2"))
+
+
+def test_which_names_are_those_of_joined_tables():
+    mapper = ChangeMapper(rules())
+    for schema in (table(), table("shop_2", "orders_7"), table("shop_3", "people")):
+        mapper.of(schema)
+    assert joined_tables(mapper.names) == ["shop.orders"]
+
+
 def test_what_cannot_be_joined():
     with pytest.raises(ConfigurationError, match=r"shop_1\.orders_1 has no key"):
         ChangeMapper(rules()).of(table(key=()))
@@ -83,14 +110,69 @@ def test_what_cannot_be_joined():
         ("truncate", "anything", ("shop_1.orders_1",)),
         ("ddl", "TRUNCATE TABLE orders_1", ("shop_1.orders_1",)),
         ("ddl", "DROP TABLE IF EXISTS `shop_1`.`orders_1`", ("shop_1.orders_1",)),
-        ("ddl", "DROP TABLE orders_1, orders_2, other", ("shop_1.orders_1", "shop_1.orders_2")),
-        ("ddl", "DROP TABLE shop_2.orders_2, shop_3.people", ("shop_2.orders_2",)),
+        ("ddl", "DROP TABLE orders_1, orders_2", ("shop_1.orders_1", "shop_1.orders_2")),
+        ("ddl", "TRUNCATE ORDERS_1, orders_2", ("shop_1.orders_1", "shop_1.orders_2")),
         ("ddl", "CREATE OR REPLACE TABLE orders_1 (id INT)", ("shop_1.orders_1",)),
     ],
 )
 def test_statements_that_empty_a_table(operation, text, emptied):
     found = ChangeMapper(rules()).map(event(operation, text))
-    assert found == (None, EMPTIED, None, Emptied(emptied, "shard", True))
+    assert found == (None, EMPTIED, None, (Emptied(emptied, "shard", True, OF),))
+
+
+@pytest.mark.parametrize("name", ["orders_1", "people", "hidden"])
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("DROP TABLE orders_1, people", "DROP TABLE shop_1.folk"),
+        ("DROP TABLE IF EXISTS people, `orders_1`", "DROP TABLE IF EXISTS shop_1.folk"),
+        ("TRUNCATE TABLE orders_1, people", "TRUNCATE TABLE shop_1.folk"),
+        (
+            "DROP TABLE people, shop_1.orders_1, hidden, shop_2.others CASCADE",
+            "DROP TABLE shop_1.folk, shop_2.others CASCADE",
+        ),
+    ],
+)
+def test_a_statement_about_several_tables_is_one_of_each(name, text, rest):
+    """Whichever of them the message names, and never of the whole joined table."""
+    given = Rules(
+        exclude=("shop_1.hidden",),
+        of_tables=(*rules().of_tables, Rule(("*.people",), {"table": "folk"})),
+    )
+    told = event("ddl", text, name)
+    found = ChangeMapper(given).map(told)
+    assert found.emptied == (Emptied(("shop_1.orders_1",), "shard", True, OF),)
+    assert found.change is not None
+    assert found.change.schema.qualified_name == "shop_1.folk"
+    assert found.change.ddl_text == rest
+    rows = pa.Table.from_batches(
+        MappedDecoding(given, TableRules()).of([rows_of(told)])
+    ).to_pylist()
+    (row,) = [one for one in rows if one["outcome"] == "ok"]
+    assert (row["database"], row["table"], row["ddl_text"]) == ("shop_1", "folk", rest)
+    assert read_emptied(row["extra"]) == found.emptied
+    assert row["schema_id"] in {o["schema_id"] for o in rows if o["outcome"] == "schema"}
+
+
+def test_two_joined_tables_in_one_statement():
+    lines = Rule(
+        ("shop_*.lines_*",), {"database": "shop", "table": "lines"}, join=Join("of", False)
+    )
+    given = Rules(of_tables=(*rules().of_tables, lines))
+    told = event("ddl", "DROP TABLE orders_1, lines_1, lines_2")
+    found = ChangeMapper(given).map(told)
+    expected = (
+        Emptied(("shop_1.orders_1",), "shard", True, OF),
+        Emptied(("shop_1.lines_1", "shop_1.lines_2"), "of", False, ("shop", None, "lines")),
+    )
+    assert found == (None, EMPTIED, None, expected)
+    rows = pa.Table.from_batches(
+        MappedDecoding(given, TableRules()).of([rows_of(told)])
+    ).to_pylist()
+    (row,) = [one for one in rows if one["outcome"] == "skipped"]
+    assert (row["reason_kind"], row["ddl_text"]) == (EMPTIED, None)
+    assert read_emptied(row["extra"]) == expected
+    assert read_emptied(None) == read_emptied('{"canal":{}}') == ()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +215,7 @@ def test_a_column_with_another_name_is_for_the_merge_to_stop_at():
     )
     assert change is not None
     assert change.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"
-    masked = rules(drop=("v",))
+    masked = rules(drop=("v", "w"))
     found = ChangeMapper(masked).map(event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w"))
     assert found[:2] == (None, STATEMENT)
 

@@ -45,6 +45,22 @@ def statement(text: str, rules: Rules = RULES, dialect: str = "mysql") -> str | 
             "ALTER TABLE t_v2 ADD COLUMN c INT",
         ),
         ("ALTER TABLE t ADD COLUMN Secret_n INT DEFAULT 5", None),
+        ("ALTER TABLE t CHANGE a c INT", "ALTER TABLE t_v2 CHANGE COLUMN b c INT"),
+        ("ALTER TABLE t CHANGE a a INT", "ALTER TABLE t_v2 CHANGE COLUMN b b INT"),
+        (
+            "ALTER TABLE t ALTER COLUMN a SET DEFAULT 5",
+            "ALTER TABLE t_v2 ALTER COLUMN b SET DEFAULT 5",
+        ),
+        ("ALTER TABLE t ALTER secret_n SET DEFAULT 'x@y'", None),
+        (
+            "ALTER TABLE t ALTER gone SET DEFAULT 'x', DROP COLUMN a",
+            "ALTER TABLE t_v2 DROP COLUMN b",
+        ),
+        ("ALTER TABLE t CHANGE c secret_n INT DEFAULT 7", None),
+        ("ALTER TABLE t ADD PRIMARY KEY (a)", "ALTER TABLE t_v2 ADD PRIMARY KEY (b)"),
+        ("ALTER TABLE t ADD UNIQUE KEY i (a(10))", "ALTER TABLE t_v2 ADD UNIQUE i (b(10))"),
+        ("ALTER TABLE t ADD PRIMARY KEY (secret_n)", None),
+        ("ALTER TABLE t ADD FOREIGN KEY (c) REFERENCES o (a)", None),
         ("ALTER TABLE t DROP COLUMN gone", None),
         ("CREATE TABLE t (id INT)", None),
         ("ALTER TABLE t DO SOMETHING NEW", None),
@@ -54,6 +70,23 @@ def statement(text: str, rules: Rules = RULES, dialect: str = "mysql") -> str | 
 )
 def test_names_are_the_new_ones(text, expected):
     assert statement(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "ALTER TABLE t ALTER COLUMN a TYPE text USING a::text",
+            "ALTER TABLE t_v2 ALTER COLUMN b SET DATA TYPE TEXT USING CAST(b AS TEXT)",
+        ),
+        ("ALTER TABLE t ALTER COLUMN secret_n SET DEFAULT 'x@y'", None),
+        ("ALTER TABLE t ALTER COLUMN c TYPE text USING gone", None),
+        # Read as a table's name, which would be written as nothing that PostgreSQL knows.
+        ("ALTER TABLE t RENAME a TO c", None),
+    ],
+)
+def test_names_of_altered_columns_in_postgresql(text, expected):
+    assert statement(text, dialect="postgresql") == expected
 
 
 def test_a_table_is_created_with_its_new_name_where_its_columns_stay():

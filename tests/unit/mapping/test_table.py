@@ -204,3 +204,75 @@ def test_fields_of_the_family_that_stay(extra, named, masked):
     columns = Rule(("*",), {"database": "crm"}, masks={"*": Mask("sha256")})
     for rule, expected in ((Rule(("*",), {"table": "x"}), named), (columns, masked)):
         assert ChangeMapper(Rules(of_tables=(rule,))).map(change).change.extra == expected
+
+
+HEAP = intern_schema("shop", None, "heap", (Column("a", STRING), Column("b", STRING)), ())
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"add": {"at": Added("source_time")}}, r"shop\.heap has no key.* with the source_time is"),
+        ({"add": {"x": Added("table"), "y": Added("operation")}}, "with the operation is another"),
+        ({"add": {"x": Added("sequence")}}, "with the sequence is another"),
+        ({"drop": ("b",)}, "without those of b two rows may become one"),
+        ({"keep": ("b",)}, "without those of a two"),
+        ({"masks": {"a": Mask("last4")}}, "without those of a two"),
+        ({"masks": {"a": Mask("null")}}, "without those of a two"),
+        ({"masks": {"*": Mask("text", "x")}}, "without those of a two"),
+    ],
+)
+def test_rows_without_a_key_are_known_by_their_values(more, sentence):
+    rules = Rules(of_tables=(Rule(("*",), **more),))
+    with pytest.raises(ConfigurationError, match=sentence):
+        ChangeMapper(rules, bags="id").of(HEAP)
+    # Messages of a target are not known by anything.
+    assert ChangeMapper(rules).of(HEAP) is not None
+    keyed = intern_schema("shop", None, "heap", HEAP.columns, None)
+    assert ChangeMapper(rules, bags="id").of(keyed) is not None
+    if "add" not in more:
+        assert ChangeMapper(rules, bags="place").of(HEAP) is not None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"add": {"x": Added("table"), "y": Added("constant", "c")}},
+        {"masks": {"a": Mask("sha256"), "b": Mask("hmac", "k")}},
+        {"rename": {"a": "c"}, "where": "a IS NULL"},
+    ],
+)
+def test_what_leaves_rows_without_a_key_apart(more):
+    rules = Rules(of_tables=(Rule(("*",), **more),))
+    assert ChangeMapper(rules, bags="id").of(HEAP) is not None
+
+
+@pytest.mark.parametrize(("dialect", "any_case"), [("mysql", True), ("postgresql", False)])
+def test_names_of_columns_ignore_case_where_the_source_does(dialect, any_case):
+    columns = tuple(Column(name, STRING) for name in ("Id", "EMail", "Note", "Old"))
+    schema = intern_schema("shop", None, "people", columns, ("Id",), dialect)
+    rule = Rule(("*",), masks={"email": Mask("null")}, drop=("n*",), rename={"old": "older"})
+    made = MappedTable(schema, [rule])
+    expected = ("Id", "EMail", "older") if any_case else ("Id", "EMail", "Note", "Old")
+    assert made.schema.names == expected
+    event = Event("insert", None, None)
+    shown = by_name(made.schema, made.image(schema.Image("1", "a@x", "n", "o"), event))
+    assert shown is not None
+    assert (shown["EMail"] is None) is any_case
+    kept = MappedTable(schema, [Rule(("*",), keep=("ID", "email"))]) if any_case else None
+    assert kept is None or kept.schema.names == ("Id", "EMail")
+
+
+@pytest.mark.parametrize("more", [{"rename": {"note": "NAME"}}, {"add": {"Name": Added("table")}}])
+def test_names_that_differ_by_case_only_are_one(more):
+    columns = tuple(Column(name, STRING) for name in ("id", "name", "note"))
+    schema = intern_schema("shop", None, "people", columns, ("id",), "postgresql")
+    with pytest.raises(ConfigurationError, match=r"two columns the name '(NAME|Name)', whatever"):
+        MappedTable(schema, [Rule(("*",), **more)])
+    own = (*columns, Column("NAME", STRING))
+    schema = intern_schema("shop", None, "people", own, ("id",), "postgresql")
+    assert MappedTable(schema, [Rule(("*",), drop=("note",))]).schema.names == (
+        "id",
+        "name",
+        "NAME",
+    )

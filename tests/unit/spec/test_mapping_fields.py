@@ -60,6 +60,11 @@ def test_the_key_of_an_hmac_is_the_password_of_its_connection(load, monkeypatch)
             "join needs a rename.table that is the same for all tables",
         ),
         ('map: [{tables: a.b, rename: {table: c}, join: {column: "it\'s"}}]\n', "join.column"),
+        (
+            "map: [{tables: a.b, rename: {table: c}, join: {column: s}},"
+            " {tables: a.d, rename: {table: c}, join: {column: s, keys: distinct}}]\n",
+            "map[0] and map[1] make one table and join it in two ways",
+        ),
         ("map: [{tables: 'a.*', rename: {table: one}}]\n", "give all tables of 'a.*' one name"),
         (
             "map: [{tables: a.b, columns: {mask: {c: md5}}}]\n",

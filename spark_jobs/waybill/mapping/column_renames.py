@@ -1,0 +1,133 @@
+"""Statements that rename a column of which a mapping shows nothing.
+
+A mask, and what is dropped, belong to a name. Under another name the values would come to readers
+in the clear with the next row, so the batch stops until the file names the new one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.shadows import shadow_of
+from waybill.mapping.statements import parsed, table_named
+from waybill.records import intern_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlglot import exp
+
+    from waybill.mapping.table import MappedTable
+    from waybill.records import TableSchema
+
+    Find = Callable[[TableSchema], MappedTable | None]
+
+_HINT = re.compile(r"rename|change", re.IGNORECASE)
+_NAME = r"(`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*)"
+_PAIRS = re.compile(
+    rf"\brename\s+column\s+(?:if\s+exists\s+)?{_NAME}\s+to\s+{_NAME}"
+    rf"|\bchange\s+(?:column\s+)?(?:if\s+exists\s+)?{_NAME}\s+{_NAME}",
+    re.IGNORECASE,
+)
+"""What renames a column in a statement that is not read any further."""
+_SP_RENAME = re.compile(
+    r"\bsp_rename\b\W*?(?:@objname\s*=\s*)?N?'(?P<old>[^']+)'\s*,\s*(?:@newname\s*=\s*)?"
+    r"N?'(?P<new>[^']+)'\s*,\s*(?:@objtype\s*=\s*)?N?'column'",
+    re.IGNORECASE,
+)
+"""SQL Server's procedure: the table is part of the old name."""
+_EXACT: dict[str, Callable[[str], str]] = {"postgresql": str.lower, "oracle": str.upper}
+"""What these databases make of a name that is not quoted; the others keep it."""
+
+
+def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
+    """See that no column loses what hides its values with its name.
+
+    Args:
+        text: a statement, None where none is told.
+        source: the table that its message names.
+        find: what becomes of a table.
+
+    Raises:
+        ConfigurationError: a column whose values are masked or left out gets a name under which
+            they would be shown.
+    """
+    if text is None or not _HINT.search(text):
+        return
+    named, pairs = _renamed(text, source)
+    if not pairs:
+        return
+    for schema in _asked(source, named):
+        table = find(schema)
+        for old, new in pairs:
+            if table is None or not table.hides(old) or table.hides(new, exact=True):
+                continue
+            message = (
+                f"a statement renames {old} of {schema.qualified_name}, which the mapping masks or "
+                f"drops, to {new}, and under that name its values would be shown: name {new} "
+                f"under mask or drop as well (a pattern may name both), or take {old} out of there "
+                "if everybody may see them"
+            )
+            raise ConfigurationError(message, code=Code.MAPPING)
+
+
+def _asked(source: TableSchema, named: TableSchema | None) -> Iterator[TableSchema]:
+    """The tables that a statement may be about, and those that take a shadow table's columns."""
+    # As the message spells it, which is what rows are called.
+    alike = named is None or named.qualified_name.casefold() == source.qualified_name.casefold()
+    schema = source if named is None or alike else named
+    yield schema
+    original = shadow_of(schema.table or "")
+    if original is not None:
+        yield intern_schema(schema.database, schema.schema, original, (), None, schema.dialect)
+
+
+def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[tuple[str, str]]]:
+    """The table that a statement names, and old and new names of columns."""
+    from sqlglot import exp
+
+    if told := _SP_RENAME.search(text):
+        *table, old = re.findall(r"\[([^\]]+)\]|([^.\[\]]+)", told["old"])
+        parts = ["".join(one) for one in table]
+        named = None
+        if parts:
+            named = intern_schema(source.database, source.schema, parts[-1], (), None, "tsql")
+        return named, [("".join(old), told["new"].strip("[]"))]
+    found = parsed(text, source.dialect)
+    if found is None or not isinstance(found[0], exp.Alter):
+        pairs = [[name for name in pair if name] for pair in _PAIRS.findall(text)]
+        return None, [(_plain(old, source), _plain(new, source)) for old, new in pairs]
+    tree = found[0]
+    table_node = tree.find(exp.Table)
+    named = None if table_node is None else table_named(table_node, source)
+    return named, [(_name(old, source), _name(new, source)) for old, new in renames_in(tree)]
+
+
+def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """The names that an ALTER takes from columns, and those that it gives them."""
+    from sqlglot import exp
+
+    for action in tree.args.get("actions") or ():
+        if isinstance(action, exp.RenameColumn):
+            yield action.this.this, action.args["to"].this
+        elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
+            yield action.args["rename_from"], action.this.this
+        elif isinstance(action, exp.AlterRename):
+            # PostgreSQL and Oracle may leave out COLUMN, which is read as the name of a table.
+            for to in tree.args.get("options") or ():
+                if isinstance(to, exp.ToTableProperty):
+                    yield action.this.this, to.this.this
+
+
+def _name(node: exp.Expr, source: TableSchema) -> str:
+    exact = _EXACT.get(source.dialect)
+    return node.name if exact is None or node.args.get("quoted") else exact(node.name)
+
+
+def _plain(name: str, source: TableSchema) -> str:
+    if name[0] in '`"[':
+        return name[1:-1]
+    exact = _EXACT.get(source.dialect)
+    return name if exact is None else exact(name)
