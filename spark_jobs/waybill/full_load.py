@@ -12,6 +12,9 @@ import msgspec
 TOPIC = "full:"
 """How the topics of full loads begin."""
 
+BOOTSTRAP_TOPIC = "bootstrap:"
+"""How the topics of rows begin that a new target starts with, as no topic of a queue does."""
+
 HEADER = "waybill-full"
 """Name of the header."""
 

@@ -178,6 +178,9 @@ def test_rows_of_the_first_snapshot_and_those_without_a_key_become_nothing():
     )
     mapper = ChangeMapper(Rules(of_tables=(Rule(("*",), where="amount > 0"),)))
     assert mapper.map(first)[:2] == (None, NOT_MET)
+    begins = Message("bootstrap:mine@b2:shop.t", 0, 0, None, None, None)
+    row = Change("read", TABLE, begins, after=first.after, sequence=(4,))
+    assert mapper.map(row)[:2] == (None, NOT_MET), "a new target has no rows"
     heap = intern_schema("shop", None, "heap", TABLE.columns, ())
     change = Change("insert", heap, first.message, after=first.after, sequence=(4,))
     assert mapper.map(change)[:2] == (None, NOT_MET)

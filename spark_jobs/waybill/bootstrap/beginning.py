@@ -23,11 +23,12 @@ from waybill.bootstrap.table_definitions import (
     not_in_all,
     whole_schema,
 )
-from waybill.bootstrap.table_rows import NUMBER, READ, TOPIC, RowsOfTable
+from waybill.bootstrap.table_rows import NUMBER, READ, RowsOfTable
 from waybill.convert.beginning import STAGE, last_encoded, to_begin, why_waits
 from waybill.convert.encode import Encoding
 from waybill.convert.plan import make_plan
 from waybill.counting import counted
+from waybill.full_load import BOOTSTRAP_TOPIC
 from waybill.lake import Span
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.stage_commit import land
@@ -136,7 +137,12 @@ class _Beginning:
             lake.cut_shuffles(table, None, head)
             rows = _Table(self, name, state, schema, found, by_time)
             tables[name] = rows.write(branch, lake.read(table, head), sizes)
-            first = {"topic": f"{TOPIC}{self.label}", "partition": 0, "offset": 0, "index": 0}
+            first = {
+                "topic": f"{BOOTSTRAP_TOPIC}{self.label}",
+                "partition": 0,
+                "offset": 0,
+                "index": 0,
+            }
             schema_rows = [[*schema_row(schema, {**first, "batch": self.batch}).values()]]
             branch.append_rows(schema_rows, CHANGES)
             self.context.progress(
@@ -202,7 +208,7 @@ class _Table:
         is_joined = _is_joined(beginning.context.spec, schema)
         lacking = not_in_all(changes.schemas) if is_joined else frozenset[str]()
         self.rows = RowsOfTable(
-            f"{TOPIC}{beginning.label}@{beginning.batch}:{name}",
+            f"{BOOTSTRAP_TOPIC}{beginning.label}@{beginning.batch}:{name}",
             beginning.batch,
             (schema.database, schema.schema, schema.table),
             schema.id,

@@ -31,9 +31,6 @@ from waybill.order import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TOPIC = "bootstrap:"
-"""How the topics of such rows begin, as no topic of a queue does."""
-
 MANY = 1_000_000
 """So many rows that one statement has deleted stand beside each other."""
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.errors import Refusal
+from waybill.full_load import BOOTSTRAP_TOPIC
 from waybill.records import ROW_OPERATIONS, key_of
 
 if TYPE_CHECKING:
@@ -49,12 +50,20 @@ def moved(change: Change, holds: Callable[[Any], Truth]) -> Change | None:
         raise Refusal(REASON, "the message leaves out a column that the condition asks for")
     if now is True:
         return _met(change, was, whole)
-    if change.operation in ("insert", "read") and (change.full_row or not change.schema.key):
-        # Nothing stands before the first snapshot's rows, and one without a key replaces none.
+    if change.operation in ("insert", "read") and _replaces_none(change):
         return None
     if change.operation == "update" and was is not UNSET and was is not True:
         return None
     return _left(change, was)
+
+
+def _replaces_none(change: Change) -> bool:
+    """Whether a row that is inserted or read replaces none that readers may have.
+
+    So do rows of the first snapshot, those that a target begins with, and those without a key.
+    """
+    begins = change.full_row or change.message.topic.startswith(BOOTSTRAP_TOPIC)
+    return begins or not change.schema.key
 
 
 def _completed(change: Change) -> Any:
