@@ -155,6 +155,19 @@ def test_a_page_that_was_kept_is_for_who_may_read_logs(place, client, manager):
     assert KEY not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("type_", "shown"),
+    [("expect_column_max_to_be_between", False), ("expect_table_row_count_to_equal", True)],
+)
+def test_what_is_observed_of_a_whole_column_is_a_value(type_, shown):
+    """Such as its largest value, or all that it has; how many rows there are is none."""
+    check = replace(
+        of_rows(), type=type_, observed=[{"where": "", "value": KEY}], unexpected=None, look=""
+    )
+    assert KEY in sentence_of(check)
+    assert (KEY in count_sentence(check)) is shown
+
+
 def test_a_sentence_for_everybody_counts_rows():
     assert KEY in sentence_of(of_rows())
     assert KEY not in count_sentence(of_rows())

@@ -21,6 +21,7 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from waybill.errors import WaybillError
@@ -73,7 +74,7 @@ def make_app() -> FastAPI:
         response = await call_next(request)
         route = request.scope.get("route")
         if route is not None:
-            settled.after(route.path)
+            await run_in_threadpool(settled.after, route.path)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response

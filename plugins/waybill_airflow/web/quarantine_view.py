@@ -220,7 +220,7 @@ def fault_of(value: bytes, reason: str) -> range | None:
     if match := _BYTE.search(reason):
         # Of a wrong word a decoder names the byte behind it, which may be none.
         last = len(value) - 1 if "malformed" in reason else len(value)
-        return _at(value, min(int(match[1]), last))
+        return _at(value, max(0, min(int(match[1]), last)))
     if _SHORT.search(reason):
         return range(len(value), len(value))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -12,6 +13,13 @@ from waybill.counting import counted, plain
 
 PASSED, REPORTED, FAILED, APPROVED = "passed", "reported", "failed", "approved"
 SEVERITIES = ("critical", "warning", "info")
+
+FIGURES = re.compile(
+    r"expect_table_|expect_column_unique_value_count_|expect_column_proportion_|unexpected_rows_"
+)
+"""Expectations that observe a count, a share or names of columns, not values of rows."""
+
+_PROFILES = ("changes", "tables", "trends")
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,11 @@ class Checked:
     unexpected: int | None = None
     note: str = ""
     waivable: bool = True
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether it looks at rows, changes or messages, not at a profile of them."""
+        return self.table is not None or self.profile not in _PROFILES
 
     @property
     def may_be_waived(self) -> bool:
@@ -158,8 +171,9 @@ class GateResult:
 
 
 def _without_rows(check: Checked) -> Checked:
-    """A check that names no row; the commands of one that found some name their keys."""
-    if check.unexpected is not None:
+    """A check that names no row and no value of one; its commands may name a key."""
+    shows_values = check.of_rows and not FIGURES.match(check.type)
+    if check.unexpected is not None or shows_values:
         return replace(check, observed=[], look="")
     return replace(check, look="") if "--key" in check.look else check
 

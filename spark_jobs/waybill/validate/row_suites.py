@@ -19,7 +19,7 @@ from uuid import uuid4
 from waybill.suggestions import did_you_mean
 from waybill.validate.expectations import nothing_to_check
 from waybill.validate.great_expectations_context import in_memory, loaded, raised_by
-from waybill.validate.result import Cost
+from waybill.validate.result import FIGURES, Cost
 from waybill.validate.suites import QUERY
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ LONGEST = 100
 
 _ALONE = re.compile(r"expect_column_value(s_to|_lengths)_(?!.*(unique|creasing|z_score|outlier))")
 """Expectations that look at one value at a time."""
-
-_FIGURES = re.compile(
-    r"expect_table_|expect_column_unique_value_count_|expect_column_proportion_|unexpected_rows_"
-)
-"""Expectations that observe a count, a share or names of columns, not values of rows."""
 
 _OF_NONE = re.compile(r"expect_table_|unexpected_rows_")
 """Expectations that mean something where there are no rows."""
@@ -210,7 +205,7 @@ def _observed(
         return []
     named = [arguments[name] for name in ("column", "column_A", "column_B") if name in arguments]
     columns = [*named, *(arguments.get("column_list") or [])]
-    if _FIGURES.match(type_) or (columns and all(map(over.shows, columns))):
+    if FIGURES.match(type_) or (columns and all(map(over.shows, columns))):
         value = result["observed_value"]
         return [{"where": "", "value": value if isinstance(value, int | float) else _text(value)}]
     return []

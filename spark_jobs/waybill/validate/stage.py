@@ -127,6 +127,9 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
         *(result.outcome, counted(len(result.checks), "expectation"), places[1]),
     )
     if result.outcome == FAILED:
+        # The log may show rows; what is raised is in mails and events, too.
+        for check in result.failures("critical")[:SHOWN_RULES]:
+            context.progress("validate: not met: %s", sentence_of(check))
         record(lake, report, result.outcome, result.to_dict(), HELD, started)
         raise GateError(
             _refusal(spec, batch, result, places[1], decision),
@@ -406,7 +409,7 @@ def _refusal(
     spec: Migration, batch: str, result: GateResult, page: str, decision: Decision | None
 ) -> str:
     failed = result.failures("critical")
-    first = sentence_of(failed[0])
+    first = count_sentence(failed[0])
     more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
     approved = (
         f" ({decision.by} has approved it, but for other findings)" if decision is not None else ""

@@ -11,6 +11,7 @@ from openlineage.client.facet_v2 import (
     data_quality_metrics_input_dataset,
 )
 
+from waybill.validate.result import FIGURES
 from waybill.validate.suites import TRENDS
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def _in_rows(check: dict[str, Any]) -> dict[str, Any]:
     """What a suite on rows has found: a figure, never a row."""
     if check["unexpected"] is not None:
         return {"value": f"{check['unexpected']} unexpected rows"}
+    if not FIGURES.match(check["type"]):
+        return {}
     whole = [one for one in check["observed"] if one["where"] == ""]
     return whole[0] if whole else {}
 
