@@ -246,7 +246,7 @@ class TableLine(msgspec.Struct, frozen=True):
         columns: what became of them then, see `TableAccount`.
         sequence: see `TableAccount`.
         complete: see `TableAccount`.
-        newest: source time of the newest change in its topics, whatever its table.
+        newest: source time of its newest change that was merged; None where none has one.
     """
 
     table: str

@@ -106,6 +106,29 @@ def test_only_tables_that_changed_are_looked_into(spec, lake):
     assert [(line.table, line.batch) for line in after.tables] == [("shop.orders", "b-2")]
 
 
+def test_the_newest_change_of_a_table_is_its_own_and_merged(spec, lake):
+    def newest() -> str | None:
+        (line,) = overview_of(spec, lake)[0].tables
+        return line.newest
+
+    def run(batch: str, micros: int) -> str | None:
+        lake.newest_change = micros
+        lake.run(batch, 10)
+        return newest()
+
+    assert run("b-1", 0) is None, "no change has a time"
+    assert run("b-2", 1_500_000) == "1970-01-01T00:00:01.500000Z"
+    assert run("b-3", 1_000_000) == "1970-01-01T00:00:01.500000Z", "what came was older"
+    lake.newest_change = 3_000_000
+    lake.snapshot("b-4", 5)
+    lake.convert("b-4")
+    assert newest() == "1970-01-01T00:00:01.500000Z", "decoded, and not merged"
+    lake.newest_change = 2_000_000
+    assert run("b-5", 2_000_000) == "1970-01-01T00:00:03Z", "with what an earlier run has left"
+    (Path(spec.reports) / "_index.json").unlink()
+    assert newest() == "1970-01-01T00:00:03Z"
+
+
 def test_a_held_batch_and_the_one_behind_it(spec, lake):
     lake.run("b-1", 10)
     lake.snapshot("b-2", 5)
