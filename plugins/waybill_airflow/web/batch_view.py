@@ -159,6 +159,9 @@ def _rules(account: BatchAccount) -> str:
 def _lists(account: BatchAccount) -> dict[tuple[str, str], str]:
     """The parts of the page that tell a figure of a stage by table or target."""
     found: dict[tuple[str, str], str] = {}
+    if account.read:
+        ways = (("snapshot", "in"), ("snapshot", "out"), ("convert", "in"))
+        found |= dict.fromkeys(ways, "#read")
     if account.targets:
         found |= {("convert", "out"): "#targets"}
         found |= {("publish", way): "#targets" for way in ("in", "out")}

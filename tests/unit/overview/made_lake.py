@@ -150,6 +150,8 @@ class MadeLake(History):
 
     def snapshot(self, batch: str, messages: int) -> None:
         report = StageReport("snapshot", batch, rows_in=messages, rows_out=messages, seconds=1.0)
+        span = {"topic": "shop", "partition": 0, "start": 0, "end": messages, "rows": messages}
+        report.details = {"ranges": [span] if messages else []}
         self.commit("archive", "snapshot", batch, {"files": {}}, report)
 
     def convert(

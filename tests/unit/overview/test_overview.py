@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from tests.unit.overview.made_lake import FIRST, MadeLake, migration
+from waybill.overview import accounts as accounts_module
 from waybill.overview import writing
 from waybill.overview.accounts import Accounts
 from waybill.overview.commits import read_commits
@@ -88,6 +90,27 @@ def test_a_batch_that_went_through(spec, lake):
     assert [(line.table, line.batch) for line in index.tables] == [("shop.orders", "b-1")]
     assert all((w.batches, w.rows) == (0, 0) for w in index.waiting)
     assert (index.lag, index.lag_since) == (0, None)
+
+
+def test_a_batch_names_what_it_read(spec, lake):
+    lake.run("b-1", 1200)
+    _, accounts = overview_of(spec, lake)
+    account = accounts["b-1"]
+    assert account.read == ["shop/0 from offset 0 to 1200: 1,200 messages"]
+    assert account.more_read == 0
+
+
+def test_files_and_dumps_are_named_too(monkeypatch):
+    files = [{"file": f"{n}.jsonl", "number": n, "rows": n} for n in (1, 2)]
+    details = {"new_files": 5, "files": files, "full_loads": {"t@1/a.csv": 3}}
+    commit = SimpleNamespace(report={"details": details})
+    assert accounts_module._read(commit) == (
+        ["1.jsonl: 1 message", "2.jsonl: 2 messages", "t@1/a.csv: 3 rows"],
+        3,
+    )
+    monkeypatch.setattr(accounts_module, "READ", 1)
+    assert accounts_module._read(commit) == (["1.jsonl: 1 message"], 5)
+    assert accounts_module._read(None) == ([], 0)
 
 
 def test_only_tables_that_changed_are_looked_into(spec, lake):
