@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.dags.asking import (
@@ -12,6 +14,7 @@ from tests.dags.asking import (
     read,
 )
 from tests.dags.showcase import Showcase, tampered
+from waybill.overview.files import read_index
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import LocalStore
 from waybill_airflow.web import (
@@ -91,8 +94,17 @@ def test_a_batch_shows_its_sum_stage_by_stage(client):
     page = read(client, f"/batches/orders_held/{HELD}")
     assert "convert 52,310 0 44,409 7,901 7,901 json 0 0 0 2.0" in page.text
     assert "The gate holds what it wrote" in page.text
+    assert re.search(r"validate \w* ?\d+ rules, [1-9] critical not met", page.text), page.text
     assert "none is published as this batch" in page.text
     assert "cannot carry" in page.text or "sequence" in page.text
+
+
+def test_a_batch_that_passed_met_all_rules(client, shown):
+    spec = load_migration(shown.migrations / "stock_fine.yaml")
+    batch = next(b.batch for b in read_index(spec).batches if b.state == "published")
+    page = read(client, f"/batches/stock_fine/{batch}")
+    assert re.search(r"validate \d+ rules?, all met", page.text), page.text
+    assert f"/waybill/gate/stock_fine/{batch}" in page.attributes("href")
 
 
 def test_a_batch_whose_run_was_killed_says_who_took_over(client):

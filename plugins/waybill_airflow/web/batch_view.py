@@ -10,6 +10,7 @@ from waybill.made_ids import made_ids_sentence
 from waybill.overview.files import read_account
 from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
 from waybill.protocol import CAPABILITIES
+from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
@@ -58,6 +59,7 @@ class BatchView(NamedTuple):
         with_file: whether the user may read it.
         lists: where on the page a figure is shown in parts, by stage and column.
         further: where the figures are listed that no page lists.
+        rules: how many the gate has checked, and how many are not met.
     """
 
     name: str
@@ -75,6 +77,7 @@ class BatchView(NamedTuple):
     with_file: bool
     lists: dict[tuple[str, str], str]
     further: list[Step]
+    rules: str
 
 
 def batch_view(
@@ -112,6 +115,7 @@ def batch_view(
         with_file=with_file,
         lists=_lists(account),
         further=_further(spec, account),
+        rules=_rules(account),
     )
 
 
@@ -136,9 +140,28 @@ def _sentence(account: BatchAccount) -> str:
     return f"{begin} It is not published yet; it is at the first stage that says so."
 
 
+def _rules(account: BatchAccount) -> str:
+    verdict = account.verdict
+    if verdict is None:
+        # What an earlier version has kept; its gate counted rules as it counts rows.
+        return counted(account.stages[STAGES.index("validate")].rows_in, "rule", style=",")
+    unmet = [
+        f"{count} {kind} not met" if count else ""
+        for count, kind in (
+            (verdict.failed_critical, "critical"),
+            (verdict.failed_warning, "other"),
+        )
+    ]
+    checked = counted(verdict.checked, "rule", style=",")
+    return ", ".join([checked, *filter(None, unmet)] if any(unmet) else [checked, "all met"])
+
+
 def _lists(account: BatchAccount) -> dict[tuple[str, str], str]:
     """The parts of the page that tell a figure of a stage by table or target."""
     found: dict[tuple[str, str], str] = {}
+    if account.read:
+        ways = (("snapshot", "in"), ("snapshot", "out"), ("convert", "in"))
+        found |= dict.fromkeys(ways, "#read")
     if account.targets:
         found |= {("convert", "out"): "#targets"}
         found |= {("publish", way): "#targets" for way in ("in", "out")}

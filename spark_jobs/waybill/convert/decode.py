@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -32,12 +33,11 @@ from waybill.mapping.changes import add_name, joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
 from waybill.order import CHANGE
 from waybill.records import TableSchema
-from waybill.report import TRIED_AGAIN
+from waybill.report import NEWEST, TRIED_AGAIN
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from waybill.convert.plan import DecodePlan
@@ -53,6 +53,8 @@ MESSAGE = columns_of(
 
 COUNTED = columns_of(CHANGES, "outcome", "reason_kind", "operation", "database", "schema", "table")
 """Columns of `changes` by which its rows are counted."""
+
+TIMED = columns_of(CHANGES, *COUNTED.names, "source_time")
 
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
@@ -309,10 +311,14 @@ class Decoding:
 
     def _count_rows(self, report: StageReport) -> None:
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for rows, outcome, reason_kind, operation, *names in self._counted():
+        newest: dict[str, int] = {}
+        for rows, time, outcome, reason_kind, operation, *names in self._counted():
             if outcome == "ok":
                 report.rows_out += rows
-                tables[".".join(part for part in names if part)][operation] += rows
+                name = ".".join(part for part in names if part)
+                tables[name][operation] += rows
+                if time is not None:
+                    newest[name] = max(time, newest.get(name, time))
             elif outcome == "refused":
                 add(report.refused, reason_kind, rows)
             elif outcome == "skipped":
@@ -323,17 +329,27 @@ class Decoding:
             report.warnings.append(shadows_sentence(report.skipped[SHADOW]))
         shown = sorted(tables)[:SHOWN_TABLES]
         report.details["tables"] = {name: dict(tables[name]) for name in shown}
+        report.details[NEWEST] = {name: newest[name] for name in shown if name in newest}
 
     def _counted(self) -> list[tuple[Any, ...]]:
-        """How many rows were written, and what they have in the columns of `COUNTED`."""
+        """How many rows were written, their newest source time, and their columns of `COUNTED`.
+
+        Times are microseconds since 1970.
+        """
         names = COUNTED.names
-        few = self.branch.few_written(COUNTED)
+        few = self.branch.few_written(TIMED)
         if few is not None:
-            found = few.group_by(names).aggregate([([], "count_all")])
-            counts = found.select(["count_all", *names]).to_pylist()
+            # As numbers: not every time is one that Python has.
+            time = few.column("source_time").cast(pa.int64())
+            few = few.set_column(few.num_columns - 1, "time", time)
+            found = few.group_by(names).aggregate([([], "count_all"), ("time", "max")])
+            counts = found.select(["count_all", "time_max", *names]).to_pylist()
             return [tuple(row.values()) for row in counts if row["outcome"] != "schema"]
-        rows = self.branch.added().where("outcome <> 'schema'").groupBy(*names).count()
-        return [tuple(row) for row in rows.select("count", *names).collect()]
+        rows = self.branch.added().where("outcome <> 'schema'").groupBy(*names)
+        sums = rows.agg(
+            F.count("*").alias("rows"), F.unix_micros(F.max("source_time")).alias("time")
+        )
+        return [tuple(row) for row in sums.select("rows", "time", *names).collect()]
 
     def _settle_halves(self, report: StageReport) -> None:
         """Join halves that met in no task, with those of earlier batches."""

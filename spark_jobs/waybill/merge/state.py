@@ -212,13 +212,6 @@ class MergeState(msgspec.Struct):
             ends = [*ends, self.halves[qualified]]
         return complete(ends, self.open)
 
-    def newest(self, qualified: str) -> Reached:
-        """How far the partition of a table's topics is that is furthest."""
-        newest = Reached()
-        for end in self._partitions(self.table(qualified)):
-            newest = joined(newest, end)
-        return newest
-
     def check_order(self, by_source_time: bool) -> None:
         """Stop where orders that the migration makes now cannot be compared with those in the lake.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from waybill.counting import counted
 from waybill.lake.decisions import HELD as JUDGED_NO
 from waybill.lake.decisions import STAMPS
 from waybill.lake_columns import BOOTSTRAP
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
     from waybill.lake.commit import Commit
     from waybill.overview.commits import Commits, Line
+
+READ = 100
+"""So many partitions or files of a batch are named."""
 
 SHOWN = 20
 """Warnings, places and rules that a file names of each list."""
@@ -116,6 +120,7 @@ class Accounts:
             self._targets(batch),
             self._tables(batch),
             self._verdict(batch),
+            *_read(self._archived.get(batch)),
         )
 
     def _state(self, batch: str, stages: list[StageAccount]) -> str:
@@ -322,6 +327,26 @@ def verdict_of(judged: Commit, decision: Commit | None) -> Verdict:
 def _sentence(decision: dict[str, Any]) -> str:
     parts = (decision.get(name, "") for name in ("what", "by", "time", "reason"))
     return "{} by {} at {}: {}".format(*parts)
+
+
+def _read(commit: Commit | None) -> tuple[list[str], int]:
+    """What a snapshot has read, part by part, and how many parts its report does not name."""
+    if commit is None:
+        return [], 0
+    details = commit.report["details"]
+    parts = [
+        "{topic}/{partition} from offset {start} to {end}: ".format(**span)
+        + counted(span["rows"], "message", style=",")
+        for span in details.get("ranges", ())
+    ]
+    parts += [
+        f"{file['file']}: {counted(file['rows'], 'message', style=',')}"
+        for file in details.get("files", ())
+    ]
+    unnamed = max(0, details.get("new_files", 0) - len(details.get("files", ())))
+    dumps = details.get("full_loads", {})
+    parts += [f"{name}: {counted(rows, 'row', style=',')}" for name, rows in dumps.items()]
+    return parts[:READ], unnamed + len(parts[READ:])
 
 
 def _by_batch(newest_first: Iterable[Commit]) -> dict[str, Commit]:

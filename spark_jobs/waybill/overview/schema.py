@@ -170,6 +170,8 @@ class BatchAccount(msgspec.Struct, frozen=True):
         targets: in the order of their names.
         tables: those that it changed, in the order of their names.
         verdict: None where the gate has not judged it.
+        read: what it read of the source, a sentence for each partition or file, some of them.
+        more_read: how many there are beside them.
     """
 
     version: int
@@ -180,6 +182,8 @@ class BatchAccount(msgspec.Struct, frozen=True):
     targets: list[TargetAccount] = []
     tables: list[TableAccount] = []
     verdict: Verdict | None = None
+    read: list[str] = []
+    more_read: int = 0
 
     @property
     def files(self) -> list[str]:
@@ -246,7 +250,7 @@ class TableLine(msgspec.Struct, frozen=True):
         columns: what became of them then, see `TableAccount`.
         sequence: see `TableAccount`.
         complete: see `TableAccount`.
-        newest: source time of the newest change in its topics, whatever its table.
+        newest: source time of its newest change that was merged; None where none has one.
     """
 
     table: str

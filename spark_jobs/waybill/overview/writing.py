@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from waybill.lake.decisions import HELD as JUDGED_NO
 from waybill.lake.names import split
 from waybill.merge.position import position_of
-from waybill.merge.watermark import plain
+from waybill.merge.watermark import Reached, plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
 from waybill.overview.commits import LAST, read_commits, table_rows
@@ -31,7 +32,7 @@ from waybill.overview.schema import (
     place_of,
 )
 from waybill.overview.source_look import keep_planned
-from waybill.report import STAGES, TABLES_HELD
+from waybill.report import NEWEST, STAGES, TABLES_HELD
 from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ def _tables(
         rows = lake.shown_rows(full, lake.head(full))
         lines[name] = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
     counted = table_rows(commits.runs.commits)
+    newest = _newest(commits, merged, since)
     for name, line in lines.items():
         reached = plain(state.watermark(name))
         batch, columns = altered.get(name, (line.altered, line.columns))
@@ -228,7 +230,7 @@ def _tables(
             columns=columns,
             sequence=reached["sequence"],
             complete=reached["time"],
-            newest=plain(state.newest(name))["time"],
+            newest=_later(line.newest, newest.get(name)),
         )
     return [lines[name] for name in sorted(lines)]
 
@@ -251,6 +253,23 @@ def _last_changes(commits: Commits, after: int | None) -> dict[str, tuple[str, d
         for name in merged_tables(commit):
             found.setdefault(name, (commit.batch, operations.get(name, {})))
     return found
+
+
+def _newest(commits: Commits, merged: Commit, after: int | None) -> dict[str, str | None]:
+    """Source times of the newest changes of tables that were merged since a merge."""
+    last = next((c for c in commits.merges.of("merge") if c.snapshot == after), None)
+    start = 0 if last is None else commits.changes.place(last.cursor["changes"])
+    end = commits.changes.place(merged.cursor["changes"])
+    times: dict[str, int] = {}
+    for commit in commits.changes.of("convert"):
+        if start < commits.changes.place(commit.snapshot) <= end:
+            for name, time in commit.report["details"].get(NEWEST, {}).items():
+                times[name] = max(int(time), times.get(name, int(time)))
+    return {name: plain(Reached(time=time))["time"] for name, time in times.items()}
+
+
+def _later(one: str | None, other: str | None) -> str | None:
+    return max(filter(None, (one, other)), key=datetime.fromisoformat, default=None)
 
 
 def _last_alterations(commits: Commits, after: int | None) -> dict[str, tuple[str, list[str]]]:

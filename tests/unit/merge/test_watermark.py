@@ -92,11 +92,3 @@ def test_time_that_goes_on_while_sequences_fall_is_reported():
 def test_messages_delivered_again_do_not_fall_back(now):
     assert fell_back({"t": {0: reached(12, 900)}}, {("t", 0): now}) == []
     assert fell_back({}, {("t", 0): now}) == []
-
-
-def test_the_newest_change_is_that_of_the_partition_that_is_furthest():
-    found = state(Reached(order(1000), 7), Reached(order(999), 8))
-    assert found.newest("shop.t") == Reached(order(1000), 8)
-    assert plain(found.newest("shop.t"))["time"] > plain(found.watermark("shop.t"))["time"]
-    assert state(Reached(order(5), 5), Reached()).newest("shop.t") == Reached(order(5), 5)
-    assert MergeState().newest("shop.t") == Reached()

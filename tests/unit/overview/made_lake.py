@@ -11,7 +11,7 @@ from waybill.lake.history import History
 from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.names import branch_prefix
 from waybill.merge.state import MergeState, TableState
-from waybill.report import TABLES_HELD, StageReport
+from waybill.report import NEWEST, TABLES_HELD, StageReport
 from waybill.spec.migration import Migration
 
 FIRST = 6_000_000_000_000_000_000
@@ -52,6 +52,7 @@ class MadeLake(History):
         self.looked_into: list[str] = []
         self.columns: list[str] = []
         self.tables_held: dict[str, dict[str, Any]] = {}
+        self.newest_change = 0
         self.rule = "The share of refused messages is low"
         self.file = ""
         self.tables: dict[str, Metadata] = {}
@@ -149,6 +150,8 @@ class MadeLake(History):
 
     def snapshot(self, batch: str, messages: int) -> None:
         report = StageReport("snapshot", batch, rows_in=messages, rows_out=messages, seconds=1.0)
+        span = {"topic": "shop", "partition": 0, "start": 0, "end": messages, "rows": messages}
+        report.details = {"ranges": [span] if messages else []}
         self.commit("archive", "snapshot", batch, {"files": {}}, report)
 
     def convert(
@@ -162,6 +165,8 @@ class MadeLake(History):
         report = StageReport("convert", batch, rows_in=rows, rows_out=rows - refused, seconds=2.0)
         report.refused = {"json": refused} if refused else {}
         report.details = {"tables": table, **({"tried_again": True} if again else {})}
+        if self.newest_change:
+            report.details[NEWEST] = {self.source_table: self.newest_change}
         cursor = {"archive": {"after": after, "upto": upto}}
         self.rows.setdefault(self.log("changes"), []).extend(
             {"batch": batch, "outcome": "refused"} for _ in range(refused)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from tests.unit.overview.made_lake import FIRST, MadeLake, migration
+from waybill.overview import accounts as accounts_module
 from waybill.overview import writing
 from waybill.overview.accounts import Accounts
 from waybill.overview.commits import read_commits
@@ -90,6 +92,27 @@ def test_a_batch_that_went_through(spec, lake):
     assert (index.lag, index.lag_since) == (0, None)
 
 
+def test_a_batch_names_what_it_read(spec, lake):
+    lake.run("b-1", 1200)
+    _, accounts = overview_of(spec, lake)
+    account = accounts["b-1"]
+    assert account.read == ["shop/0 from offset 0 to 1200: 1,200 messages"]
+    assert account.more_read == 0
+
+
+def test_files_and_dumps_are_named_too(monkeypatch):
+    files = [{"file": f"{n}.jsonl", "number": n, "rows": n} for n in (1, 2)]
+    details = {"new_files": 5, "files": files, "full_loads": {"t@1/a.csv": 3}}
+    commit = SimpleNamespace(report={"details": details})
+    assert accounts_module._read(commit) == (
+        ["1.jsonl: 1 message", "2.jsonl: 2 messages", "t@1/a.csv: 3 rows"],
+        3,
+    )
+    monkeypatch.setattr(accounts_module, "READ", 1)
+    assert accounts_module._read(commit) == (["1.jsonl: 1 message"], 5)
+    assert accounts_module._read(None) == ([], 0)
+
+
 def test_only_tables_that_changed_are_looked_into(spec, lake):
     lake.run("b-1", 10)
     overview_of(spec, lake)
@@ -104,6 +127,29 @@ def test_only_tables_that_changed_are_looked_into(spec, lake):
     assert lake.looked_into == ["shop_orders"]
     assert [(line.table, line.batch) for line in before.tables] == [("shop.orders", "b-1")]
     assert [(line.table, line.batch) for line in after.tables] == [("shop.orders", "b-2")]
+
+
+def test_the_newest_change_of_a_table_is_its_own_and_merged(spec, lake):
+    def newest() -> str | None:
+        (line,) = overview_of(spec, lake)[0].tables
+        return line.newest
+
+    def run(batch: str, micros: int) -> str | None:
+        lake.newest_change = micros
+        lake.run(batch, 10)
+        return newest()
+
+    assert run("b-1", 0) is None, "no change has a time"
+    assert run("b-2", 1_500_000) == "1970-01-01T00:00:01.500000Z"
+    assert run("b-3", 1_000_000) == "1970-01-01T00:00:01.500000Z", "what came was older"
+    lake.newest_change = 3_000_000
+    lake.snapshot("b-4", 5)
+    lake.convert("b-4")
+    assert newest() == "1970-01-01T00:00:01.500000Z", "decoded, and not merged"
+    lake.newest_change = 2_000_000
+    assert run("b-5", 2_000_000) == "1970-01-01T00:00:03Z", "with what an earlier run has left"
+    (Path(spec.reports) / "_index.json").unlink()
+    assert newest() == "1970-01-01T00:00:03Z"
 
 
 def test_a_held_batch_and_the_one_behind_it(spec, lake):
