@@ -102,7 +102,7 @@ def test_a_login_stays_in_its_connection(
     for shown in (said.out, said.err, written):
         assert PASSWORD not in shown
         assert "ann" not in shown.replace("cannot", "").replace("/tmp/pytest", "")
-    with pytest.raises(WaybillError, match="leave one of them out"):
+    with pytest.raises(WaybillError, match="leave --bootstrap out"):
         init_command(Beginning(f"kafka:{name}", connection="of_the_shop", bootstrap=broker.servers))
 
 
