@@ -30,6 +30,7 @@ class ChangeBatches(ChangeRows):
         joiner: joins the halves of updates, None where the envelope has none.
         bulk_reader: made of the decoder, says what the values of many messages mean; None where
             every message is decoded on its own.
+        alone: whether the messages of a batch are decoded on their own all the same.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class ChangeBatches(ChangeRows):
         batch_id: str,
         joiner: PairJoiner | None = None,
         bulk_reader: Callable[[Any], BulkReader] | None = None,
+        alone: Callable[[pa.RecordBatch], bool] | None = None,
     ) -> None:
         super().__init__(decoder, batch_id, joiner)
+        self._alone = alone
         self._threshold = BulkThreshold(
             None if bulk_reader is None else lambda: self._by_bulk(bulk_reader)
         )
@@ -48,7 +51,7 @@ class ChangeBatches(ChangeRows):
         """Rows of `changes` for every message of `batches`, halves without partner last."""
         for batch in batches:
             bulk = self._threshold.of(batch.nbytes)
-            if bulk is None:
+            if bulk is None or (self._alone is not None and self._alone(batch)):
                 yield self.rows(self.changes(messages_of(batch)))
             else:
                 in_bulk = bulk.in_bulk

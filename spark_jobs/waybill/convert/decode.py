@@ -13,6 +13,7 @@ from waybill.batches.decoding import ChangeBatches
 from waybill.batches.emptied_rows import skip_void
 from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
+from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.shards import JoinedTables, known_floors
@@ -141,8 +142,9 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            reader = reading.envelope.bulk_reader if reading.settings.in_bulk else None
-            work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
+            alone = has_full_loads if reading.full else None
+            how = (joiner, reading.bulk_reader(), alone)
+            work = ChangeBatches(reading.decoder(), batch_id, *how)
             mapping = None
             if reading.mapping:
                 given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +17,8 @@ from waybill.values.json_columns import Style, kind_of, notation_of, read_one
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from waybill.protocol import Decoder
     from waybill.records import Message
     from waybill.tables import TableRules
@@ -51,6 +53,15 @@ class WithFullLoads:
         if load is None:
             load = self._loads[header] = _Load(FullLoad.from_header(header), self.rules)
         return [load.change(message)]
+
+
+def has_full_loads(batch: pa.RecordBatch) -> bool:
+    """Whether messages of full loads are among those of a batch."""
+    # What reads migrations' files loads this module, and has no use for Arrow.
+    import pyarrow.compute as pc
+
+    found: Any = pc.starts_with(batch.column("topic"), TOPIC)
+    return bool(pc.any(found).as_py())
 
 
 class _Load:

@@ -17,7 +17,7 @@ from waybill.storage.open import open_storage
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from waybill.batches.encoding import MessageBatches
     from waybill.batches.mapped_encoding import MappedMessageBatches
@@ -54,6 +54,13 @@ class DecodePlan:
             raise ConfigurationError(message, code=Code.ENVELOPE)
         decoder = self.envelope.decoder(self.settings, self.rules)
         return WithFullLoads(decoder, self.rules) if self.full else decoder
+
+    def bulk_reader(self) -> Callable[[Any], Any] | None:
+        """What reads many messages at once, made of a decoder; None where each is read alone."""
+        make = self.envelope.bulk_reader if self.settings.in_bulk else None
+        if make is None or not self.full:
+            return make
+        return lambda decoder: make(decoder.decoder)
 
 
 @dataclass(frozen=True, slots=True)
