@@ -68,7 +68,7 @@ def take_renaming(
     stated = {name for schema in schemas for name in schema.names}
     known = {*state.known_names, *stated, *(n for one in state.renamed for n in one.names.values())}
     names = _spelled(table, alteration, sorted(known))
-    if not names or _is_copy(state, statement, names, alteration):
+    if not names or _is_copy(table, statement, names, alteration):
         return
     _check_place(table, statement, names, partitions)
     _check(table, statement, names, log)
@@ -228,13 +228,14 @@ def _is_numbered(statement: Statement) -> bool:
 
 
 def _is_copy(
-    state: TableState, statement: Statement, names: dict[str, str], alteration: Alteration
+    table: TablePlan, statement: Statement, names: dict[str, str], alteration: Alteration
 ) -> bool:
     """Whether a statement has been taken already, and is delivered once more.
 
     Raises:
         SchemaChangeError: it may have been.
     """
+    state, name = table.state, table.taken.table
     if _is_numbered(statement):
         return any(
             same_id(one.order, statement.order) and _alike(one.names, names, alteration)
@@ -253,7 +254,8 @@ def _is_copy(
             f"the statement {'/'.join(map(str, _place(statement)))}, which renamed "
             f"{_pairs(names)}, has no sequence id, and may be an earlier one that is delivered "
             "again",
-            instead(statement.qualified),
+            f"if it is, set `rename: beside` for {name} under schema_changes until that batch is "
+            "merged, which passes over it, else continue under a new migration name",
         )
     return False
 

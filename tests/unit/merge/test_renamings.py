@@ -103,6 +103,17 @@ def test_a_row_is_found_by_the_name_that_its_key_has_now():
         assert accepts({"key": f'{{"{name}":"7"}}', "old_key": None})
     assert not accepts({"key": '{"id":"8"}', "old_key": None})
     assert not key_test('{"id": 7}', every)({"key": '{"number":"7"}', "old_key": None})
+    # Where names were swapped only the place of a change tells which key it is of.
+    accepts = key_test('{"a":"1","b":"2"}', renamed(SWAP))
+    found = [
+        (values, at(n))
+        for values in ('{"a":"1","b":"2"}', '{"a":"2","b":"1"}')
+        for n in (5, 15)
+        if accepts({"key": values, "old_key": None, "order_key": at(n)})
+    ]
+    assert found == [('{"a":"1","b":"2"}', at(15)), ('{"a":"2","b":"1"}', at(5))]
+    full = order_key(None, 1, 0, 1, 0, full_row=True)
+    assert accepts({"key": None, "old_key": '{"a":"2","b":"1"}', "order_key": full})
     place = {"topic": "t", "partition": 0, "offset": 0, "index": 0, "operation": "update"}
     told = {"key": '{"id":"7"}', "old_key": None, "after": '{"id":"7","n":"1"}'}
     rows = [{**place, **told, "order_key": at(5)}]
