@@ -67,12 +67,14 @@ def row_history(
     (name,) = names
     renamed = position_of(lake).state.table(name).renamed
     has_key = key_test(key, renamed)
+    # Its columns may have been called otherwise by then.
+    then = renamed if merge is None else position_of(lake, merge.batch).state.table(name).renamed
     keys = {
         called
         for row in changes
         for text in (row["key"], row["old_key"])
         if text is not None and has_key({**row, "key": text, "old_key": None})
-        for called in keys_at(text, row["order_key"], renamed)
+        for called in keys_at(text, None if unknown else row["order_key"], then)
     }
     try:
         state = table_state(lake, spec, name, as_of or None)

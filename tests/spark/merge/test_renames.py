@@ -12,9 +12,11 @@ from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from waybill.errors import SchemaChangeError
 from waybill.lake.future_columns import is_future
 from waybill.lake.upkeep import keep_up
+from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.rules import Change
 from waybill.order import order_key
+from waybill.overview.row_states import row_history
 from waybill.validate.table_profiles import staged_tables
 
 if TYPE_CHECKING:
@@ -271,6 +273,19 @@ def test_a_key_column_that_gets_another_name(lake: Lake, migration) -> None:
     rows = [keyed(8, 4, "update", "id", n="four"), keyed(14, 6, n="six")]
     step(lake, spec, "b3", rows, [old, new])
     assert shown(lake, "no", "n") == [(1, "1"), (2, "two"), (6, "six"), (9, "four")]
+    looked = LakeWithoutSpark.open(spec)
+    for batch, image in (
+        ("b1", {"id": "2", "n": "2"}),
+        ("b2", {"no": "2", "n": "two"}),
+        ("", {"no": "2", "n": "two"}),
+    ):
+        history = row_history(looked, spec, "shop.t", '{"no":"2"}', 9, batch)
+        assert [change["order_key"] for change in history.changes] == [at(2), at(11)]
+        assert [one.image for one in history.rows] == [image]
+
+
+def at(sequence: int) -> str:
+    return order_key((sequence,), 1, 0, sequence, 0)
 
 
 def test_another_name_and_type_in_one_statement(lake: Lake, migration) -> None:
