@@ -50,9 +50,15 @@ UNDECIDED = Decision()
 
 
 class Decisions(NamedTuple):
-    """What is decided, by names or patterns of tables; the first that names a table decides."""
+    """What is decided, by names or patterns of tables; the first that names a table decides.
+
+    Attributes:
+        of_tables: patterns with decisions.
+        joined: names or patterns of the tables that several of the source become.
+    """
 
     of_tables: tuple[tuple[tuple[str, ...], Decision], ...] = ()
+    joined: tuple[str, ...] = ()
 
     def find(self, qualified: str) -> Decision:
         """What is decided for a table of the lake."""
@@ -60,6 +66,10 @@ class Decisions(NamedTuple):
             if any(fnmatchcase(qualified, pattern) for pattern in patterns):
                 return decision
         return UNDECIDED
+
+    def joins(self, qualified: str) -> bool:
+        """Whether several tables of the source become a table of the lake."""
+        return any(fnmatchcase(qualified, pattern) for pattern in self.joined)
 
 
 NOTHING_DECIDED = Decisions()

@@ -86,7 +86,7 @@ def check(spec: Migration) -> Iterator[Finding]:
         yield from _taken(every, len(sample))
     changes = [change for change in every if change.outcome == "ok"]
     tables = (change.schema.qualified_name for change in changes if change.schema.table)
-    yield from check_decisions(spec.schema_changes, tables)
+    yield from check_decisions(spec.schema_changes, tables, spec.decisions.joined)
     if spec.tables and sample:
         plain = replace(plan.reading, rules=TableRules()).decoder()
         good = [change for change in decoded or () if change.outcome == "ok"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from waybill.cli.findings import NOTE, Finding
+from waybill.cli.findings import NOTE, WRONG, Finding
+from waybill.schema_changes import MAP
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -14,14 +15,18 @@ if TYPE_CHECKING:
     from waybill.spec.schema_changes import SchemaChanges
 
 
-def check_decisions(entries: list[SchemaChanges], tables: Iterable[str]) -> Iterator[Finding]:
+def check_decisions(
+    entries: list[SchemaChanges], tables: Iterable[str], joined: Iterable[str] = ()
+) -> Iterator[Finding]:
     """What is odd about decisions on changes of columns.
 
     Args:
         entries: the entries of the file.
         tables: names of the tables of the sample, as the lake has them.
+        joined: names or patterns of the tables that several of the source become.
     """
     known = sorted(set(tables))
+    yield from _mapped_in_joined(entries, known, tuple(joined))
     for number, entry in enumerate(entries):
         earlier = [(n, one) for n, one in enumerate(entries[:number])]
         for pattern in entry.tables:
@@ -33,6 +38,25 @@ def check_decisions(entries: list[SchemaChanges], tables: Iterable[str]) -> Iter
             elif known and not any(fnmatchcase(name, pattern) for name in known):
                 text = f"no table of the sample is called {pattern}"
                 yield Finding(about, NOTE, text + did_you_mean(pattern, known))
+
+
+def _mapped_in_joined(
+    entries: list[SchemaChanges], known: list[str], joined: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Decisions to map the columns of tables whose changes have no order among each other."""
+    made = {name for name in known if any(fnmatchcase(name, one) for one in joined)}
+    made.update(one for one in joined if not any(mark in one for mark in "*?["))
+    for name in sorted(made):
+        for number, entry in enumerate(entries):
+            if any(fnmatchcase(name, pattern) for pattern in entry.tables):
+                if entry.rename == MAP:
+                    text = (
+                        f"several tables become {name} (map.join), and a column that is renamed in "
+                        "one of them cannot be mapped: put an entry for it first, with `rename: "
+                        "stop` or `beside`"
+                    )
+                    yield Finding(f"schema_changes[{number}]", WRONG, text)
+                break
 
 
 def _covers(entry: SchemaChanges, pattern: str) -> bool:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from waybill.lake.names import literal
 from waybill.merge.increment import QUALIFIED
 from waybill.merge.renamed_texts import full_rows_outside
-from waybill.merge.renamings import instead, present_schema, renaming_error
+from waybill.merge.renamings import exchanged, instead, present_schema, renaming_error
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
@@ -80,13 +80,24 @@ class NamesInLog(NamedTuple):
     def full_rows_outside(self, qualified: str, renamed: Renamings) -> list[TableSchema]:
         """The schemas of full rows that may have been read before or after renamings.
 
-        Those that came with batches before the statements are older.
+        Those that came with batches before the statements are older, or show it by having a new
+        name that is no column yet. Where names were exchanged they do not show it.
         """
         lake, upto = self.increment.lake, self.increment.upto
-        # The oldest of them saw all rows that a newer one saw.
-        came = lake.increment(lake.log("changes"), renamed[0].after, upto)
+        came = lake.increment(lake.log("changes"), self.full_rows_since(renamed), upto)
         rows = self._rows(came.where("outcome = 'ok'"), qualified)
         return self._schemas(rows.where(full_rows_outside(renamed)))
+
+    def full_rows_since(self, renamed: Renamings) -> int | None:
+        """Snapshot of `changes` behind which full rows may be unclear; None for the whole log."""
+        asked = {one.after for one in renamed}
+        if None in asked or exchanged(renamed):
+            return None
+        lake = self.increment.lake
+        line = lake.metadata(lake.log("changes")).ancestors(self.increment.upto)
+        # A statement with a lower order may have come later. Upkeep may have expired any of them.
+        known = [snapshot.id for snapshot in line if snapshot.id in asked]
+        return known[-1] if len(known) == len(asked) else None
 
     @staticmethod
     def _rows(frame: DataFrame, qualified: str) -> DataFrame:

@@ -21,8 +21,8 @@ from waybill.merge.alterations import (
 from waybill.merge.column_changes import Taken, extend
 from waybill.merge.ddl import UnreadableStatement
 from waybill.merge.increment_counts import TableSurvey
-from waybill.merge.renaming_columns import check_full_rows, take_renaming
-from waybill.merge.renamings import above
+from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
+from waybill.merge.renamings import above, instead, renaming_error
 from waybill.merge.state import (
     MergeState,
     TableState,
@@ -108,12 +108,11 @@ def make_plan(
     for meaning in read:
         for name in filter(takes, meaning.emptied):
             _empty(plan, meaning.statement, name, before)
-    _rename_columns(plan, read, schemas, before, takes, log)
+    _rename_columns(plan, read, survey, schemas, before, takes, log)
     for name, table in plan.tables.items():
         with _about(name):
             _describe(name, table, _schemas_used(name, table, schemas, used_above, log), rules)
-            if log is not None and table.state.renamed:
-                check_full_rows(table, log)
+            check_names(table, log)
     for state in plan.state.tables.values():
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
@@ -128,22 +127,55 @@ def make_plan(
 def _rename_columns(
     plan: Plan,
     read: list[Meaning],
+    survey: Survey,
     schemas: dict[str, TableSchema],
     before: MergeState,
     takes: Callable[[str], bool],
     log: NamesInLog | None,
 ) -> None:
     """Statements gave columns names that are mapped."""
+    added = []
     for meaning in read:
         name = altered_table(meaning)
-        if name is None or meaning.alteration is None or not meaning.alteration.renamed:
+        if name is None or meaning.alteration is None or not takes(name):
             continue
-        if log is None or not takes(name) or plan.decisions.find(name).rename != MAP:
+        if meaning.alteration.added:
+            added.append((name, meaning))
+        if not meaning.alteration.renamed:
             continue
-        table = _table(plan, name, before)
-        own = [schemas[id_] for id_ in table.survey.schema_ids if id_ in schemas]
         with _about(name):
-            take_renaming(table, meaning, own, log)
+            if meaning.statement.again:
+                # One that was taken keeps its place, whatever the migration decides by now.
+                if name in plan.state.tables and plan.state.table(name).renamed:
+                    rise(_table(plan, name, before).state, meaning.statement)
+            elif log is not None and plan.decisions.find(name).rename == MAP:
+                _rename(plan, name, meaning, survey, schemas, before, log)
+    for name, meaning in added:
+        if name in plan.state.tables:
+            note_added(plan.state.table(name), meaning)
+
+
+def _rename(
+    plan: Plan,
+    name: str,
+    meaning: Meaning,
+    survey: Survey,
+    schemas: dict[str, TableSchema],
+    before: MergeState,
+    log: NamesInLog,
+) -> None:
+    if plan.decisions.joins(name):
+        raise renaming_error(
+            f"a column of one of the tables that become {name} (map.join) was renamed, and their "
+            "changes have no order among each other",
+            instead(name),
+        )
+    table = _table(plan, name, before)
+    own = [schemas[id_] for id_ in table.survey.schema_ids if id_ in schemas]
+    topics = {*table.state.topics, *table.survey.topics}
+    reached = {(topic, p) for topic, found in plan.state.reached.items() for p in found}
+    partitions = {place for place in {*reached, *survey.reached} if place[0] in topics}
+    take_renaming(table, meaning, own, log, partitions)
 
 
 def _alter_tables(

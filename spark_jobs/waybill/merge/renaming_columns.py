@@ -3,6 +3,10 @@
 A statement has to come no later than the rows that have its new names: what the lake has got of
 these under another reading cannot be told apart any more. Then, and where names do not tell which
 columns are meant, the table waits for a person, with all that it had.
+
+A statement without a sequence id has a place among the changes of its own partition only. Changes
+of others may be older and stand above it, with the old name: it comes up as a new column then,
+which no statement has added. Where names are exchanged nothing would show that.
 """
 
 from __future__ import annotations
@@ -11,12 +15,21 @@ from typing import TYPE_CHECKING
 
 from waybill.lake_columns import lake_name
 from waybill.merge.alterations import fitting, may_differ, same_id
-from waybill.merge.renamings import Renaming, instead, is_unclear, present, renaming_error
-from waybill.merge.state import Default, place_in
+from waybill.merge.renamings import (
+    Renaming,
+    above,
+    free_names,
+    instead,
+    is_unclear,
+    present,
+    renaming_error,
+)
+from waybill.merge.state import Default, by_position
 from waybill.order import FULL_ROW, sequence_of
+from waybill.schema_changes import MAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from waybill.merge.alterations import Meaning
     from waybill.merge.columns import Column
@@ -27,9 +40,16 @@ if TYPE_CHECKING:
     from waybill.merge.table_plans import TablePlan
     from waybill.records import TableSchema
 
+UNSAFE_NAMES = frozenset({",", ":"})
+"""Names of columns with which a text image cannot be taken for its members by its signs alone."""
+
 
 def take_renaming(
-    table: TablePlan, meaning: Meaning, schemas: Iterable[TableSchema], log: NamesInLog
+    table: TablePlan,
+    meaning: Meaning,
+    schemas: Iterable[TableSchema],
+    log: NamesInLog,
+    partitions: Collection[tuple[str, int]] = (),
 ) -> None:
     """Let a statement's columns go on under their new names.
 
@@ -38,22 +58,21 @@ def take_renaming(
         meaning: what the statement says.
         schemas: how the changes of the batch describe the table.
         log: asks the log.
+        partitions: topics and partitions that may have changes of the table.
 
     Raises:
         SchemaChangeError: a person has to decide.
     """
     statement, alteration, state = meaning.statement, meaning.alteration, table.state
     assert alteration is not None
-    if statement.again:
-        _rise(state, statement)
-        return
     stated = {name for schema in schemas for name in schema.names}
     known = {*state.known_names, *stated, *(n for one in state.renamed for n in one.names.values())}
     names = _spelled(table, alteration, sorted(known))
-    if not names or _is_copy(state, statement, names):
+    if not names or _is_copy(table, statement, names, alteration):
         return
+    _check_place(table, statement, names, partitions)
     _check(table, statement, names, log)
-    place = (statement.topic, statement.partition, statement.offset)
+    place = _place(statement)
     renaming = Renaming(statement.order, names, place, log.after)
     for old, new in names.items():
         if old in known:
@@ -64,7 +83,44 @@ def take_renaming(
     table.taken.stated = state.stated
 
 
-def check_full_rows(table: TablePlan, log: NamesInLog) -> None:
+def rise(state: TableState, statement: Statement) -> None:
+    """A renaming of before gets a higher place, by changes that came late in front of it.
+
+    Raises:
+        SchemaChangeError: rows in between may have been read with other names.
+    """
+    found = []
+    for one in state.renamed:
+        if one.place == _place(statement) and one.order < statement.order:
+            if set(one.names) & set(state.names):
+                at = "/".join(map(str, one.place))
+                raise renaming_error(
+                    f"changes came late that belong before the statement {at}, which renamed "
+                    f"{' and '.join(one.names)} and has no sequence id",
+                    "continue under a new migration name",
+                )
+            one = Renaming(statement.order, one.names, one.place, one.after)
+        found.append(one)
+    state.renamed = tuple(sorted(found, key=lambda one: one.order))
+
+
+def check_names(table: TablePlan, log: NamesInLog | None) -> None:
+    """See to it that the batch's changes are read with the names that they have.
+
+    Args:
+        table: what the batch means for the table, with all of its columns.
+        log: asks the log.
+
+    Raises:
+        SchemaChangeError: it cannot be told.
+    """
+    if table.state.renamed:
+        _check_new_columns(table)
+        if log is not None:
+            _check_full_rows(table, log)
+
+
+def _check_full_rows(table: TablePlan, log: NamesInLog) -> None:
     """See to it that full rows are not read with names of another time.
 
     Raises:
@@ -72,8 +128,9 @@ def check_full_rows(table: TablePlan, log: NamesInLog) -> None:
     """
     state = table.state
     came = table.survey.rows and table.survey.lowest.startswith(FULL_ROW)
-    new = bool(table.renamings) or len(state.columns) > len(table.before.columns)
     freed = {old for one in state.renamed for old in one.names}
+    # Another new column makes no row unclear that is there: none of them has it.
+    new = bool(table.renamings) or not freed.isdisjoint(state.names[len(table.before.columns) :])
     if not freed.intersection(state.names) or not (came or new):
         return
     for schema in log.full_rows_outside(table.taken.table, state.renamed):
@@ -84,6 +141,63 @@ def check_full_rows(table: TablePlan, log: NamesInLog) -> None:
                 "another column, and do not show whether they were read before that or after",
                 "load the table in full again with `as_of` under a new migration name",
             )
+
+
+def note_added(state: TableState, meaning: Meaning) -> None:
+    """Remember that a statement added a column with a name that a renamed one had."""
+    assert meaning.alteration is not None
+    free = free_names(state.renamed)
+    for column in meaning.alteration.added:
+        for name in fitting(column, free, meaning.alteration):
+            order = max(state.added.get(name, ""), meaning.statement.order)
+            state.added = {**state.added, name: order}
+
+
+def _check_new_columns(table: TablePlan) -> None:
+    """See to it that no change above a renaming still has the name of before.
+
+    Raises:
+        SchemaChangeError: one may, and its values would be those of a new column.
+    """
+    state = table.state
+    # What was emptied since may have been made again with any columns.
+    renamed = above(state.renamed, state.truncated)
+    for one in renamed if table.survey.places else ():
+        places = {*state.places, one.place[:2]}
+        if by_position(one.order) and len(places) > 1:
+            raise renaming_error(
+                f"changes of {table.taken.table} without a sequence id are in several partitions "
+                f"({_listed(places)}), and a statement that renamed {_pairs(one.names)} has no "
+                "place among those of another",
+                "continue under a new migration name",
+            )
+    if table.taken.decision.rename != MAP:
+        return
+    free = free_names(renamed)
+    given = {d.column: d.order for d in state.defaults}
+    for name in state.names[len(table.before.columns) :]:
+        order = max(state.added.get(name, ""), given.get(name, ""))
+        if name in free and order < free[name]:
+            raise renaming_error(
+                f"changes of {table.taken.table} above a statement that renamed {name} have the "
+                f"column {name}, and no statement in the stream has added it again: they may be "
+                "of before",
+                f"if {name} is a new column set `rename: beside` for {table.taken.table} under "
+                "schema_changes, or run again with a changed file once the statement has come; "
+                "else continue under a new migration name",
+            )
+
+
+def _place(statement: Statement) -> tuple[str, int, int]:
+    return statement.topic, statement.partition, statement.offset
+
+
+def _pairs(names: Mapping[str, str]) -> str:
+    return " and ".join(f"{old} to {new}" for old, new in names.items())
+
+
+def _listed(places: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{topic}/{partition}" for topic, partition in sorted(places))
 
 
 def _spelled(table: TablePlan, alteration: Alteration, known: list[str]) -> dict[str, str]:
@@ -108,16 +222,88 @@ def _spelled(table: TablePlan, alteration: Alteration, known: list[str]) -> dict
     return names
 
 
-def _is_copy(state: TableState, statement: Statement, names: dict[str, str]) -> bool:
-    """Whether a statement has been taken already, and is delivered once more."""
-    if sequence_of(statement.order):
+def _is_numbered(statement: Statement) -> bool:
+    """Whether a statement has an order of its own beside its position."""
+    return bool(sequence_of(statement.order)) and not statement.behind
+
+
+def _is_copy(
+    table: TablePlan, statement: Statement, names: dict[str, str], alteration: Alteration
+) -> bool:
+    """Whether a statement has been taken already, and is delivered once more.
+
+    Raises:
+        SchemaChangeError: it may have been.
+    """
+    state, name = table.state, table.taken.table
+    if _is_numbered(statement):
         return any(
-            same_id(one.order, statement.order) and one.names == names for one in state.renamed
+            same_id(one.order, statement.order) and _alike(one.names, names, alteration)
+            for one in state.renamed
         )
-    # Without a sequence id its place is its order, and only what it says can tell.
-    about = [one for one in state.renamed if {*one.names, *one.names.values()} & {*names}]
-    again = about[-1:] and about[-1].names == names and not {*names} & {*state.known_names}
-    return bool(again) or any(one.order == statement.order for one in state.renamed)
+    # Without a sequence id of its own only its place and what it says can tell.
+    about = [one for one in state.renamed if _both(one.names) & _both(names)]
+    same = [one for one in about if _alike(one.names, names, alteration)]
+    if any(one.place == _place(statement) for one in same):
+        return True
+    taken = {*names} & {*names.values(), *state.known_names}
+    if same and same[-1] is about[-1] and not taken:
+        return True
+    if same or (about and {*names} & {*names.values()}):
+        raise renaming_error(
+            f"the statement {'/'.join(map(str, _place(statement)))}, which renamed "
+            f"{_pairs(names)}, has no sequence id, and may be an earlier one that is delivered "
+            "again",
+            f"if it is, set `rename: beside` for {name} under schema_changes until that batch is "
+            "merged, which passes over it, else continue under a new migration name",
+        )
+    return False
+
+
+def _both(names: Mapping[str, str]) -> set[str]:
+    return {*names, *names.values()}
+
+
+def _alike(one: Mapping[str, str], other: Mapping[str, str], alteration: Alteration) -> bool:
+    """Whether two statements say the same, where case may not count."""
+
+    def folded(names: Mapping[str, str]) -> dict[str, str]:
+        return {old.casefold(): new.casefold() for old, new in names.items()}
+
+    return one == other or (not alteration.exact and folded(one) == folded(other))
+
+
+def _check_place(
+    table: TablePlan,
+    statement: Statement,
+    names: dict[str, str],
+    partitions: Collection[tuple[str, int]],
+) -> None:
+    """Stop where a statement has no place among the changes of the table, or names no signs.
+
+    Raises:
+        SchemaChangeError: it has none.
+    """
+    name, own = table.taken.table, (statement.topic, statement.partition)
+    sentence = f"{name}: {_pairs(names)} was renamed"
+    if _both(names) & UNSAFE_NAMES:
+        raise renaming_error(
+            f"{sentence}, and a comma or a colon cannot be a name in texts of rows", instead(name)
+        )
+    if _is_numbered(statement):
+        return
+    places = {own}
+    if by_position(statement.order):
+        places |= {*table.state.places, *table.survey.places}
+    if {*names} & {*names.values()}:
+        # Rows of before and of after look the same.
+        places |= {*partitions}
+    if len(places) > 1:
+        raise renaming_error(
+            f"{sentence} by a statement without a sequence id, which has a place in its own "
+            f"partition only, and changes of the table are in several ({_listed(places)})",
+            instead(name),
+        )
 
 
 def _check(
@@ -128,11 +314,10 @@ def _check(
 ) -> None:
     """Stop where rows of other columns would be taken for theirs."""
     state, name = table.state, table.taken.table
-    pairs = " and ".join(f"{old} to {new}" for old, new in names.items())
-    sentence = f"{name}: {pairs} was renamed"
-    both = {*names, *names.values()}
+    sentence = f"{name}: {_pairs(names)} was renamed"
+    both = _both(names)
     for one in state.renamed:
-        if one.order > statement.order and both & {*one.names, *one.names.values()}:
+        if one.order > statement.order and both & _both(one.names):
             raise renaming_error(
                 f"{sentence} by a statement that came behind a later one about these names",
                 instead(name),
@@ -181,25 +366,3 @@ def _rename(state: TableState, renaming: Renaming) -> None:
     state.dropped = {now(name, order): order for name, order in state.dropped.items()}
     state.came_up = {now(name): order for name, order in state.came_up.items()}
     state.stated = {now(name): types for name, types in state.stated.items()}
-
-
-def _rise(state: TableState, statement: Statement) -> None:
-    """A renaming of before gets a higher place, by changes that came late in front of it.
-
-    Raises:
-        SchemaChangeError: rows in between may have been read with other names.
-    """
-    place = place_in(statement.order)
-    found = []
-    for one in state.renamed:
-        if place_in(one.order) == place and one.order < statement.order:
-            if set(one.names) & set(state.names):
-                at = "/".join(map(str, one.place))
-                raise renaming_error(
-                    f"changes came late that belong before the statement {at}, which renamed "
-                    f"{' and '.join(one.names)} and has no sequence id",
-                    "continue under a new migration name",
-                )
-            one = Renaming(statement.order, one.names, one.place, one.after)
-        found.append(one)
-    state.renamed = tuple(sorted(found, key=lambda one: one.order))

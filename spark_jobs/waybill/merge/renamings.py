@@ -61,6 +61,22 @@ def present_names(renamed: Iterable[Renaming]) -> dict[str, str]:
     return {old: new for old, new in found.items() if old != new}
 
 
+def free_names(renamed: Iterable[Renaming]) -> dict[str, str]:
+    """The names that no column has any more after renamings, with the orders that freed them."""
+    found: dict[str, str] = {}
+    for one in renamed:
+        found.update(dict.fromkeys(one.names, one.order))
+        for new in one.names.values():
+            found.pop(new, None)
+    return found
+
+
+def exchanged(renamed: Renamings) -> bool:
+    """Whether any renamings in turn gave a column a name that another one had."""
+    ends = (present_names(renamed[i:]) for i in range(len(renamed)))
+    return any(not names.keys().isdisjoint(names.values()) for names in ends)
+
+
 def present_schema(schema: TableSchema, renamed: Iterable[Renaming]) -> TableSchema | None:
     """A schema with the names of now; None where two of its columns would have one name."""
     renamed = tuple(renamed)

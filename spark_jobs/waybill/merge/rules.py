@@ -34,7 +34,8 @@ comes out when all changes ever seen are taken once each, from the lowest order 
    has the changes up to its sequence id, that one included: they are taken away by the reload.
 9. **A renamed column is the same column** (`presented`, where the migration maps it): changes below
    the statement are read as if they had its new names. Without a sequence id it stands where a
-   TRUNCATE would.
+   TRUNCATE would. Where its place leaves open what a name means, a person decides
+   (`waybill.merge.renaming_columns`); these rules do not ask.
 10. **A change that does not fit is as if it had not come**: an image with a value that its column
     cannot hold is refused, with both effects if it moves a key.
 

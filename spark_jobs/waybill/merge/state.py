@@ -81,6 +81,8 @@ class TableState(msgspec.Struct):
         changes: changes of its columns of the last batch that brought any.
         renamed: what statements renamed, where the migration maps it, oldest first. All else has
             the names of now.
+        added: columns that statements added with the name that a renamed one had, with the orders
+            of the statements.
     """
 
     identity: tuple[str, str, str] | None = None
@@ -97,6 +99,7 @@ class TableState(msgspec.Struct):
     stated: dict[str, tuple[str, ...]] = {}
     changes: tuple[ColumnChange, ...] = ()
     renamed: Renamings = ()
+    added: dict[str, str] = {}
 
     @property
     def reloaded_at(self) -> str | None:

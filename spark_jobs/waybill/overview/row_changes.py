@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
 from waybill.merge.position import order_of, position_of
-from waybill.merge.renamings import present_key
+from waybill.merge.renamings import above, present_key
+from waybill.order import FULL_ROW
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
@@ -83,7 +84,7 @@ def changes_of_row(
 
     chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts)
     rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
-    ordered = (with_order(row, by_time) for row in _with_truncates(rows, has_key))
+    ordered = _with_truncates((with_order(row, by_time) for row in rows), has_key)
     truncates: list[dict[str, Any]] = []
     own = (row for row in ordered if not _put_aside(row, truncates))
     newest = nlargest(limit + 1, own, key=lambda row: in_order([row["order_key"]]))
@@ -170,7 +171,8 @@ def key_test(key: str, renamed: Renamings = ()) -> Callable[[dict[str, Any]], bo
 
     Args:
         key: the key, with the names that its columns have now.
-        renamed: what statements renamed in the table; the row may be of before.
+        renamed: what statements renamed in the table. A row has the names of its `order_key`; one
+            without it, and a full row, may have those of any time.
 
     Raises:
         ConfigurationError: it looks like JSON and is none.
@@ -183,16 +185,30 @@ def key_test(key: str, renamed: Renamings = ()) -> Callable[[dict[str, Any]], bo
             message = f"--key {key} is not JSON: {error}"
             raise ConfigurationError(message, code=Code.OPTION) from error
 
-    def matches(text: str | None) -> bool:
+    def matches(text: str | None, order: str | None) -> bool:
         if text is None:
             return False
-        values = json.loads(text)
         if wanted is None:
-            return list(values.values()) == [key]
-        every = (present_key(text, renamed[i:]) for i in range(len(renamed)))
-        return values == wanted or any(json.loads(one) == wanted for one in every)
+            return [*json.loads(text).values()] == [key]
+        return any(json.loads(one) == wanted for one in keys_at(text, order, renamed))
 
-    return lambda row: matches(row["key"]) or matches(row["old_key"])
+    return lambda row: any(matches(row[name], row.get("order_key")) for name in ("key", "old_key"))
+
+
+def keys_at(text: str, order: str | None, renamed: Renamings) -> Iterator[str]:
+    """A key as it may be called now.
+
+    Args:
+        text: the key image.
+        order: of its change; None where that is not known.
+        renamed: what statements renamed in its table.
+    """
+    if order is None or order.startswith(f"{FULL_ROW}/"):
+        every = [renamed[i:] for i in range(len(renamed) + 1)]
+    else:
+        every = [above(renamed, order)]
+    for names in every:
+        yield present_key(text, names) if names else text
 
 
 def _with_truncates(

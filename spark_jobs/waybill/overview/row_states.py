@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import ConfigurationError
 from waybill.merge.explain import NOT_MERGED
 from waybill.merge.position import STAGE, position_of
-from waybill.merge.renamings import present_key
 from waybill.merge.table_rows import rows_of_keys
 from waybill.merge.table_states import table_state
-from waybill.overview.row_changes import changes_of_row, key_test, qualified_name
+from waybill.overview.row_changes import changes_of_row, key_test, keys_at, qualified_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,12 +67,14 @@ def row_history(
     (name,) = names
     renamed = position_of(lake).state.table(name).renamed
     has_key = key_test(key, renamed)
+    # Its columns may have been called otherwise by then.
+    then = renamed if merge is None else position_of(lake, merge.batch).state.table(name).renamed
     keys = {
-        present_key(text, renamed[i:])
-        for i in range(len(renamed) + 1)
+        called
         for row in changes
         for text in (row["key"], row["old_key"])
-        if text is not None and has_key({"key": text, "old_key": None})
+        if text is not None and has_key({**row, "key": text, "old_key": None})
+        for called in keys_at(text, None if unknown else row["order_key"], then)
     }
     try:
         state = table_state(lake, spec, name, as_of or None)

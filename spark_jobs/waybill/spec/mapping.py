@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,9 @@ from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
 from waybill.spec.model import Model
 
 _PARTS = ("database", "schema", "table")
+
+_FIELD = re.compile(r"\{\w+\}")
+"""A part of the old name in a template."""
 
 
 def _listed(given: Any) -> Any:
@@ -235,6 +239,24 @@ def check_joins(tables: list[TableMapping]) -> None:
                 "the same join, or other names under rename:"
             )
             raise ValueError(message)
+
+
+def joined_names(tables: list[TableMapping]) -> tuple[str, ...]:
+    """Names or patterns of the tables that several become, as the lake names them."""
+    found = []
+    for one in tables:
+        if one.join is None:
+            continue
+        given = {part: _FIELD.sub("*", text) for part, text in one.rename.given().items()}
+        table = given["table"]
+        for pattern in one.tables:
+            space = given.get("database") or pattern.rpartition(".")[0] or "*"
+            if "schema" in given:
+                found.append(f"{space.partition('.')[0]}.{given['schema']}.{table}")
+            else:
+                # The source may have a schema between the two.
+                found += [f"{space}.{table}", f"{space}.*.{table}"]
+    return tuple(dict.fromkeys(found))
 
 
 def rules_of(select: Selection, tables: list[TableMapping]) -> Rules:

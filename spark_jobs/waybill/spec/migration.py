@@ -19,7 +19,7 @@ from waybill.spec.alerts import Alerts
 from waybill.spec.endpoints import Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.file_text import FileText
-from waybill.spec.mapping import Selection, TableMapping, check_joins, rules_of
+from waybill.spec.mapping import Selection, TableMapping, check_joins, joined_names, rules_of
 from waybill.spec.model import Model
 from waybill.spec.schema_changes import SchemaChanges, decisions_of
 from waybill.spec.values import (
@@ -395,7 +395,7 @@ class Migration(Model):
     @property
     def decisions(self) -> Decisions:
         """What is decided about changes of columns."""
-        return decisions_of(self.schema_changes)
+        return decisions_of(self.schema_changes, joined_names(self.map))
 
     @property
     def masks(self) -> bool:

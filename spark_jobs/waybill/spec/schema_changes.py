@@ -34,8 +34,8 @@ class SchemaChanges(Model):
     the type that holds both exactly."""
     rename: Literal["map", "beside", "stop"] = "stop"
     """Another name, by a statement in the stream. `map`: the column gets the new name, and its
-    rows keep their values. `beside`: a new column beside the old one, where rows of before keep
-    their values."""
+    rows keep their values; not of tables that are [joined](mapping.md#shards). `beside`: a new
+    column beside the old one, where rows of before keep their values."""
     drop: Literal["keep", "stop"] = "keep"
     """A column that is gone: it stays with the values that it had."""
     stops: Literal["table", "migration"] = "table"
@@ -51,10 +51,11 @@ class SchemaChanges(Model):
         return Decision(**self.decided(), stops_what=self.stops)
 
 
-def decisions_of(entries: Iterable[SchemaChanges]) -> Decisions:
-    """The decisions as plain data."""
-    return Decisions(
-        tuple(
-            (tuple(one.tables), Decision(**one.decided(), stops_what=one.stops)) for one in entries
-        )
-    )
+def decisions_of(entries: Iterable[SchemaChanges], joined: tuple[str, ...] = ()) -> Decisions:
+    """The decisions as plain data.
+
+    Args:
+        entries: those of the file.
+        joined: names or patterns of the tables that several of the source become.
+    """
+    return Decisions(tuple((tuple(one.tables), one.decision()) for one in entries), joined)

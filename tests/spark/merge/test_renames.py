@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,12 @@ from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, refus
 from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from waybill.errors import SchemaChangeError
 from waybill.lake.future_columns import is_future
+from waybill.lake.upkeep import keep_up
+from waybill.lake.without_spark import LakeWithoutSpark
+from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.rules import Change
 from waybill.order import order_key
+from waybill.overview.row_states import row_history
 from waybill.validate.table_profiles import staged_tables
 
 if TYPE_CHECKING:
@@ -121,6 +126,13 @@ def test_rows_of_before_keep_their_values_under_the_new_name(lake: Lake, migrati
     assert shown(lake, "id", "b", "n")[0] == (1, 11, "y")
 
 
+def full_row(own, **image):
+    """A row that was read, in another partition than the statements."""
+    order = order_key(None, 1, 1, 9, 0, full_row=True)
+    change = Change(order, "read", '{"id":"9"}', {"id": "9", **image}, place=("t", 1, 9, 0))
+    return change_row(change, own)
+
+
 def test_back_again_and_in_turn_in_one_batch_or_in_several(lake: Lake, migration) -> None:
     spec = migration(schema_changes=MAP)
     first(lake, spec)
@@ -155,17 +167,7 @@ def test_names_that_are_swapped(lake: Lake, migration) -> None:
     step(lake, spec, "b4", [row(5, 4, a="41", b="42", n="late", table=both)], [both])
     assert shown(lake, "id", "a", "b") == [(1, 5, 6), (2, 99, 21), (3, 0, 31), (4, 42, 41)]
     # A full row does not say whether it was read before that.
-    read = change_row(
-        Change(
-            order_key(None, 1, 1, 9, 0, full_row=True),
-            "read",
-            '{"id":"9"}',
-            {"id": "9", "a": "1", "b": "2", "n": "x"},
-            place=("t", 1, 9, 0),
-        ),
-        both,
-    )
-    report = step(lake, spec, "b5", [read], [both])
+    report = step(lake, spec, "b5", [full_row(both, a="1", b="2", n="x")], [both])
     assert "full rows of shop.t have the column a, b" in str(report.details["shop.t"]["columns"])
 
 
@@ -193,6 +195,54 @@ def test_a_new_column_that_takes_the_old_name(lake: Lake, migration) -> None:
     ]
     step(lake, spec, "b3", [row(5, 6, a="66", n="", table=OLD)], [OLD])
     assert shown(lake, "id", "b", "a")[-1] == (6, 66, "d")
+
+
+def test_full_rows_that_came_before_a_swap_may_have_been_read_after_it(lake, migration) -> None:
+    spec = migration(schema_changes=MAP)
+    both = table(a="int32", b="int32", n="string")
+    step(lake, spec, "b1", [full_row(both, a="1", b="2", n="x")], [both])
+    swap = ddl(6, "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a", both)
+    report = step(lake, spec, "b2", [swap], [both])
+    assert "full rows of shop.t have the column a, b" in str(report.details["shop.t"]["columns"])
+    assert shown(lake, "id", "a", "b") == [(9, 1, 2)]
+
+
+def test_upkeep_may_expire_the_snapshot_of_a_statement(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=MAP)
+    first(lake, spec)
+    new = table(b="int32", n="string", a="string")
+    add = ddl(8, "ALTER TABLE t ADD a VARCHAR(9)", new)
+    step(lake, spec, "b2", [ddl(6, RENAME, NEW), add, row(9, 3, "update", a="t", table=new)], [new])
+    step(lake, spec, "b3", [row(10, 3, "update", a="u", table=new)], [new])
+    time.sleep(0.01)
+    now, needed = int(time.time() * 1000), Ledger(lake).needed()
+    assert keep_up(lake, lake.log("changes"), now, needed).snapshots > 0
+    position = Ledger(lake).position()
+    (one,) = position.state.table("shop.t").renamed
+    line = lake.metadata(lake.log("changes")).ancestors(position.changes)
+    assert one.after not in [snapshot.id for snapshot in line]
+    # One without either name is clear, one with the old name is not.
+    few = table(n="string")
+    report = step(lake, spec, "b4", [full_row(few, n="x")], [few])
+    assert "columns" not in report.details["shop.t"]
+    rows = [(1, 1, None), (2, None, None), (3, 3, "u"), (9, None, None)]
+    assert shown(lake, "id", "b", "a") == rows
+    report = step(lake, spec, "b5", [full_row(OLD, a="7", n="x")], [OLD])
+    assert "full rows of shop.t have the column a" in str(report.details["shop.t"]["columns"])
+    assert shown(lake, "id", "b", "a") == rows
+
+
+def test_an_old_name_above_the_statement_waits(lake: Lake, migration) -> None:
+    spec = migration(schema_changes=MAP)
+    first(lake, spec)
+    rows = [ddl(6, RENAME, NEW), row(8, 2, "update", a="20", table=OLD)]
+    report = step(lake, spec, "b2", rows, [OLD])
+    assert "no statement in the stream has added it" in str(report.details["shop.t"]["columns"])
+    assert shown(lake, "id", "a")[1] == (2, None)
+    # The statement that adds the name came late.
+    again = migration(schema_changes=[{**MAP[0], "drop": "stop"}])
+    step(lake, again, "b3", [ddl(7, "ALTER TABLE t ADD a INT", OLD)], [])
+    assert shown(lake, "id", "b", "a") == [(1, 1, None), (2, None, 20), (3, 3, None)]
 
 
 def test_a_key_column_that_gets_another_name(lake: Lake, migration) -> None:
@@ -229,6 +279,19 @@ def test_a_key_column_that_gets_another_name(lake: Lake, migration) -> None:
     rows = [keyed(8, 4, "update", "id", n="four"), keyed(14, 6, n="six")]
     step(lake, spec, "b3", rows, [old, new])
     assert shown(lake, "no", "n") == [(1, "1"), (2, "two"), (6, "six"), (9, "four")]
+    looked = LakeWithoutSpark.open(spec)
+    for batch, image in (
+        ("b1", {"id": "2", "n": "2"}),
+        ("b2", {"no": "2", "n": "two"}),
+        ("", {"no": "2", "n": "two"}),
+    ):
+        history = row_history(looked, spec, "shop.t", '{"no":"2"}', 9, batch)
+        assert [change["order_key"] for change in history.changes] == [at(2), at(11)]
+        assert [one.image for one in history.rows] == [image]
+
+
+def at(sequence: int) -> str:
+    return order_key((sequence,), 1, 0, sequence, 0)
 
 
 def test_another_name_and_type_in_one_statement(lake: Lake, migration) -> None:
@@ -248,8 +311,6 @@ def test_another_name_and_type_in_one_statement(lake: Lake, migration) -> None:
 
 
 def test_a_batch_that_is_dropped_leaves_the_old_name(lake: Lake, migration) -> None:
-    from waybill.merge.ledger import drop_held
-
     spec = migration(schema_changes=MAP)
     first(lake, spec)
     put(lake, "b2", [ddl(6, RENAME, NEW), row(7, 2, "update", b="20", table=NEW)], [NEW])

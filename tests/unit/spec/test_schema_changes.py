@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.spec.spec_files import GOOD, writer_in
 from waybill.cli.check_decisions import check_decisions
+from waybill.cli.findings import WRONG
 from waybill.errors import ConfigurationError
 from waybill.schema_changes import Decision
 from waybill.spec.file import load_migration
@@ -70,3 +71,31 @@ def test_the_example_of_the_page_is_one(load):
     spec = load(example)
     assert spec.decisions.find("shop.orders") == Decision(add="stop", rename="beside")
     assert spec.decisions.find("shop.items") == Decision(retype="rewrite")
+
+
+JOINED = (
+    "map:\n"
+    '  - {tables: "shop_*.orders_*", rename: {database: shop, table: orders}, join: {column: s}}\n'
+    '  - {tables: "crm.public.p_*", rename: {table: people}, join: {column: s}}\n'
+    '  - {tables: "x_*.y_*", rename: {database: "{database}_all", table: y}, join: {column: s}}\n'
+)
+
+
+def test_names_of_joined_tables_are_not_mapped(load):
+    mapped = "  - {tables: '*', rename: map}\n"
+    spec = load(f"{JOINED}schema_changes:\n{mapped}")
+    every = ["shop.orders", "shop.dbo.orders", "crm.public.people", "x_1_all.y", "x_1_all.s.y"]
+    others = ["shop.orders_1", "shop.customers", "erp.people", "crm.people", "z.y"]
+    assert [name for name in [*every, *others] if spec.decisions.joins(name)] == every
+    found = list(check_decisions(spec.schema_changes, others, spec.decisions.joined))
+    assert [(one.about, one.verdict) for one in found] == [("schema_changes[0]", WRONG)] * 2
+    assert found[1].text.startswith("several tables become shop.orders (map.join)")
+    assert len(list(check_decisions(spec.schema_changes, every, spec.decisions.joined))) == 5
+    first = "  - {tables: [shop.orders, crm.public.people], rename: beside}\n"
+    spec = load(f"{JOINED}schema_changes:\n{first}{mapped}")
+    found = check_decisions(spec.schema_changes, every, spec.decisions.joined)
+    assert [one.text.split(" (")[0] for one in found if one.verdict == WRONG] == [
+        "several tables become shop.dbo.orders",
+        "several tables become x_1_all.s.y",
+        "several tables become x_1_all.y",
+    ]
