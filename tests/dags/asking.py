@@ -45,7 +45,8 @@ class Manager:
         return self.known if self.reads is None else self.reads
 
     def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
-        entities = (security.DagAccessEntity.RUN, security.DagAccessEntity.CODE)
+        kinds = security.DagAccessEntity
+        entities = (kinds.RUN, kinds.CODE, kinds.TASK_LOGS)
         assert user.name == "ann"
         assert access_entity in entities
         if method == "POST":

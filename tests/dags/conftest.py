@@ -201,10 +201,12 @@ def made(shown, monkeypatch):
 
 
 @pytest.fixture
-def client(made, manager, runs):
+def client(made, manager, runs, airflow_home):
     """Somebody who is logged in."""
     from airflow.api_fastapi.core_api import security
     from fastapi.testclient import TestClient
 
-    made.dependency_overrides[security.get_user] = lambda: SimpleNamespace(name="ann")
+    made.dependency_overrides[security.get_user] = lambda: SimpleNamespace(
+        name="ann", get_name=lambda: "ann"
+    )
     return TestClient(made)
