@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from bench import baselines
+from bench.sampler import Sampler
 from bench.topics import DECLARED, Topic
 from bench.written_topics import settings
 
@@ -30,32 +30,22 @@ REPEATS = 3
 """The first run warms up; the best of the others counts, as the machine is noisy."""
 
 
-class PeakMemory:
+class PeakMemory(Sampler):
     """Peak resident memory of this process and its children, sampled, in MiB."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.peak = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        me = psutil.Process()
-        while not self._stop.wait(0.1):
-            total = 0
-            for process in [me, *me.children(recursive=True)]:
-                try:
-                    total += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.peak = max(self.peak, total / 2**20)
+    def sample(self) -> None:
+        """See `Sampler`."""
+        me, total = psutil.Process(), 0
+        for process in [me, *me.children(recursive=True)]:
+            try:
+                total += process.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue
+        self.peak = max(self.peak, total / 2**20)
 
 
 def spark_session(scratch: Path) -> SparkSession:

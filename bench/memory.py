@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +17,14 @@ from pathlib import Path
 
 import psutil
 
+from bench.sampler import Sampler
 from bench.topics import DECLARED, WRITERS, changes
 
 SOURCE, TARGET = "canal", "debezium-json"
 BYTES = 1_000_000
 
 
-class PeakByProcess:
+class PeakByProcess(Sampler):
     """Peaks of resident memory, sampled, in MiB: this process, the JVM, the largest Python worker.
 
     What a worker shares with the process that it was forked from counts for each.
@@ -34,30 +34,21 @@ class PeakByProcess:
     """
 
     def __init__(self, apart: int | None = None) -> None:
+        super().__init__()
         self._apart = apart
         self.peaks = {"own": 0.0, "jvm": 0.0, "worker": 0.0}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self) -> PeakByProcess:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """See `Sampler`."""
         me = psutil.Process()
-        while not self._stop.wait(0.1):
-            self._take("own", me)
-            for child in me.children(recursive=True):
-                try:
-                    if self._apart is not None and self._apart in (child.pid, child.ppid()):
-                        continue
-                    self._take("jvm" if "java" in child.name() else "worker", child)
-                except psutil.NoSuchProcess:
+        self._take("own", me)
+        for child in me.children(recursive=True):
+            try:
+                if self._apart is not None and self._apart in (child.pid, child.ppid()):
                     continue
+                self._take("jvm" if "java" in child.name() else "worker", child)
+            except psutil.NoSuchProcess:
+                continue
 
     def _take(self, kind: str, process: psutil.Process) -> None:
         self.peaks[kind] = max(self.peaks[kind], process.memory_info().rss / 2**20)

@@ -13,18 +13,18 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 
 from bench.cpu import cpu_seconds
 from bench.memory import PeakByProcess
 from bench.merging import SHAPES, changes, merged, put
+from bench.sampler import Sampler
 from stack.mariadb import MariaDBServer
 from stack.postgres import PostgresServer
 from waybill_airflow.free_ports import LOOPBACK
@@ -134,30 +134,28 @@ class Source:
         return own + sum(t.user + t.system for t in times)
 
 
-class Busiest:
+class Busiest(Sampler):
     """The most rows that a source read in a second, sampled."""
 
     def __init__(self, source: Source) -> None:
+        super().__init__(1.0)
         self._source = source
+        self._before: tuple[int, float] | None = None
         self.rows = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self) -> Busiest:
-        self._thread.start()
-        return self
+    def __enter__(self) -> Self:
+        self._before = self._source.rows_read()
+        return super().__enter__()
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        before = self._source.rows_read()
-        while before is not None and not self._stop.wait(1.0):
-            now = self._source.rows_read()
-            assert now is not None, "it told before"
-            self.rows = max(self.rows, (now[0] - before[0]) / (now[1] - before[1]))
-            before = now
+    def sample(self) -> None:
+        """See `Sampler`; a source that does not count its rows is left alone."""
+        before = self._before
+        if before is None:
+            return
+        now = self._source.rows_read()
+        assert now is not None, "it told before"
+        self.rows = max(self.rows, (now[0] - before[0]) / (now[1] - before[1]))
+        self._before = now
 
 
 def spec_of(scratch: Path, rows_per_second: int) -> Migration:

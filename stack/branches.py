@@ -16,12 +16,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from pathlib import Path
 
 import pymysql
 from pymysql.constants import CLIENT
 
+from stack.example import Example
 from stack.mariadb import MariaDBServer
 from stack.server import ServerError
 from waybill.connections import Connection, get_connection
@@ -37,13 +37,10 @@ PAGE = CHECKOUT / "docs" / "walk-through.md"
 READER, OWNER = "shop_source", "shop_owner"
 """Connections: of Waybill, who may only read, and of the shop."""
 
-PATIENCE = 240.0
-"""Seconds that Airflow may take to come up."""
-
 _OWNER = Owner("stack", "WAYBILL_STACK", ("airflow", "lake", "migrations", "out", "stream"))
 
 
-class Branches:
+class Branches(Example):
     """The MariaDB of the branches, the folder of their topic, and Airflow.
 
     Args:
@@ -54,7 +51,7 @@ class Branches:
 
     def __init__(self, folder: Path, port: int, tell: Callable[[str], object]) -> None:
         self.folder = folder.absolute()
-        self._tell = tell
+        super().__init__(tell)
         self.mariadb = MariaDBServer()
         self._password = secrets.token_urlsafe(18)
         self.owner = Connection(
@@ -69,20 +66,10 @@ class Branches:
             "WAYBILL_MIGRATIONS": str(self.folder / "migrations"),
         }
         self.airflow = LocalAirflow(self.folder / "airflow", port, self.environment)
-        self._running = ExitStack()
 
-    def __enter__(self) -> Branches:
-        try:
-            self._start()
-        except BaseException:
-            self._running.close()
-            self.mariadb.remove()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._tell("Ending the stack …")
-        self._running.close()
+    def _give_up(self) -> None:
+        super()._give_up()
+        self.mariadb.remove()
 
     def _start(self) -> None:
         self.airflow.check_port()
@@ -98,10 +85,7 @@ class Branches:
         statements(self.owner, reader)
         week(self.owner, self.folder, 1)
         self._write_env()
-        self._tell("Starting Airflow …")
-        self._running.callback(self.airflow.stop)
-        self.airflow.start()
-        self.airflow.wait_for(set(), PATIENCE)
+        self._start_airflow(())
 
     def _connections(self) -> dict[str, str]:
         where = {"conn_type": "mysql", "host": LOOPBACK, "port": self.mariadb.port}

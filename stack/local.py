@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 
+from stack.example import Example
 from stack.kafka import Broker
 from stack.postgres import PostgresServer
 from stack.s3 import S3Server
@@ -32,11 +32,8 @@ AIRFLOW_DATABASE = "airflow"
 
 _STACK = Owner("stack", "WAYBILL_STACK", ("airflow", "kafka", "s3", "spark"))
 
-PATIENCE = 240.0
-"""Seconds that Airflow may take to come up."""
 
-
-class LocalStack:
+class LocalStack(Example):
     """Kafka, S3, PostgreSQL, Spark and Airflow on the loopback address.
 
     Args:
@@ -60,7 +57,7 @@ class LocalStack:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder.absolute()
-        self._tell = tell
+        super().__init__(tell)
         self._samples = samples
         self.broker = Broker(self.folder / "kafka")
         self.s3 = S3Server(self.folder / "s3")
@@ -79,19 +76,6 @@ class LocalStack:
         for key, value in {"spark.executor.memory": "768m", **(settings or {})}.items():
             driver += ["--conf", f"{key}={value}"]
         self.airflow = LocalAirflow(self.folder / "airflow", port, self.environment, driver)
-        self._running = ExitStack()
-
-    def __enter__(self) -> LocalStack:
-        try:
-            self._start()
-        except BaseException:
-            self._running.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._tell("Ending the stack …")
-        self._running.close()
 
     def _start(self) -> None:
         self.airflow.check_port()
@@ -101,10 +85,7 @@ class LocalStack:
             self._running.enter_context(server)
         self._make_database()
         self._prepare()
-        self._tell("Starting Airflow …")
-        self._running.callback(self.airflow.stop)
-        self.airflow.start()
-        self.airflow.wait_for({"shop_stream"}, PATIENCE)
+        self._start_airflow({"shop_stream"})
 
     def _prepare(self) -> None:
         """Topics, bucket and messages, by the same script that the containers run."""

@@ -73,7 +73,7 @@ def make_app() -> FastAPI:
     ) -> Response:
         response = await call_next(request)
         route = request.scope.get("route")
-        if route is not None:
+        if route is not None and settled.lacks(route.path):
             await run_in_threadpool(settled.after, route.path)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)

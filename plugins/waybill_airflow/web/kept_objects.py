@@ -21,14 +21,18 @@ class Settled:
         self._routes: set[str] = set()
         self._lock = Lock()
 
+    def lacks(self, route: str) -> bool:
+        """Whether no answer of a route was followed by `after` yet."""
+        return route not in self._routes
+
     def after(self, route: str) -> None:
-        """To be called after an answer.
+        """To be called after the first answer of a route; another call changes nothing.
 
         Args:
             route: whose answer it was, as its path is declared.
         """
         with self._lock:
-            if route in self._routes:
+            if not self.lacks(route):
                 return
             self._routes.add(route)
             gc.collect()

@@ -80,7 +80,7 @@ def _on_profiles(
     spec: Migration, suites: list[tuple[str, Suite]], changes: list[Change], targets: int
 ) -> Iterator[Finding]:
     from waybill.validate.expectations import run_suites
-    from waybill.validate.suites import TRENDS
+    from waybill.validate.result import TRENDS
     from waybill.validate.trends import trends_profile
 
     profiles = {"changes": _topics(changes, targets), "tables": _tables(changes)}
@@ -232,7 +232,7 @@ def _nothing(profile: str) -> Figures:
     """A row of a profile in which nothing came, so that columns can be proven to be there."""
     from waybill.validate.profiles import changes_profile
     from waybill.validate.rereading import Reread
-    from waybill.validate.suites import TRENDS
+    from waybill.validate.result import TRENDS
     from waybill.validate.table_profiles import table_figures
     from waybill.validate.trends import trends_figures
 

@@ -180,7 +180,7 @@ def merged_status(lake: History) -> dict[str, dict[str, Any]]:
     counted = table_rows(islice(lake.commits(runs), LAST) if lake.exists(runs) else ())
     return {
         name: {
-            "rows": counted.get(name, lake.shown_rows(full, lake.head(full))),
+            "rows": counted[name] if name in counted else lake.shown_rows(full, lake.head(full)),
             **plain(state.watermark(name)),
             "column changes": msgspec.to_builtins(state.table(name).changes),
         }

@@ -144,9 +144,8 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            alone = has_full_loads if reading.full else None
-            how = (joiner, reading.bulk_reader(), alone)
-            work = ChangeBatches(reading.decoder(), batch_id, *how)
+            reader, alone = reading.bulk_reader(), has_full_loads if reading.full else None
+            work = ChangeBatches(reading.decoder(), batch_id, joiner, reader, alone)
             mapping = None
             if reading.mapping:
                 given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)

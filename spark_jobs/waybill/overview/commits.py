@@ -114,7 +114,8 @@ def table_rows(verdicts: Iterable[Commit]) -> dict[str, int]:
     rows: dict[str, int] = {}
     for commit in verdicts:
         if commit.stage == "validate":
-            rows = {**commit.report["details"].get(TABLE_ROWS, {}), **rows}
+            for name, count in commit.report["details"].get(TABLE_ROWS, {}).items():
+                rows.setdefault(name, count)
     return rows
 
 

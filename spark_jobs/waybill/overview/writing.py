@@ -212,14 +212,14 @@ def _tables(
     state = position_of(lake).state
     changed = _last_changes(commits, since)
     altered = _last_alterations(commits, since)
+    counted = table_rows(commits.runs.commits)
+    newest = _newest(commits, merged, since)
     lines = {name: known.get(name, TableLine(name)) for name in state.tables}
     for name, full in _written(lake, commits, since).items():
         line = lines.get(name, TableLine(name))
         batch, operations = changed.get(name, (line.batch, line.operations))
-        rows = lake.shown_rows(full, lake.head(full))
+        rows = counted[name] if name in counted else lake.shown_rows(full, lake.head(full))
         lines[name] = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
-    counted = table_rows(commits.runs.commits)
-    newest = _newest(commits, merged, since)
     for name, line in lines.items():
         reached = plain(state.watermark(name))
         batch, columns = altered.get(name, (line.altered, line.columns))

@@ -19,7 +19,10 @@ FIGURES = re.compile(
 )
 """Expectations that observe a count, a share or names of columns, not values of rows."""
 
-_PROFILES = ("changes", "tables", "trends")
+TRENDS = "trends"
+
+PROFILES = ("changes", "tables", TRENDS)
+"""The profiles that a suite can run over."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Checked:
     @property
     def of_rows(self) -> bool:
         """Whether it looks at rows, changes or messages, not at a profile of them."""
-        return self.table is not None or self.profile not in _PROFILES
+        return self.table is not None or self.profile not in PROFILES
 
     @property
     def may_be_waived(self) -> bool:

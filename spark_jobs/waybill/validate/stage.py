@@ -47,6 +47,7 @@ from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import (
     APPROVED,
     FAILED,
+    TRENDS,
     GateResult,
     count_sentence,
     sentence_of,
@@ -54,7 +55,7 @@ from waybill.validate.result import (
 )
 from waybill.validate.results import keep
 from waybill.validate.suite_runs import Found, run_every
-from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
+from waybill.validate.suites import ROWS, Suite, load_suites
 from waybill.validate.table_profiles import (
     TABLES_ASKED,
     example_of_table,

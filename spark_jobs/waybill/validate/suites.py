@@ -12,12 +12,7 @@ from typing import Any
 
 from waybill.errors import Code, ConfigurationError
 from waybill.storage.open import open_storage
-from waybill.validate.result import SEVERITIES
-
-TRENDS = "trends"
-
-PROFILES = ("changes", "tables", TRENDS)
-"""The profiles that a suite can run over."""
+from waybill.validate.result import PROFILES, SEVERITIES
 
 PROFILE, ROWS, CHANGES, PUBLISHED = KINDS = ("profile", "rows", "changes", "published")
 """What a suite can run over, as its `meta` names it: a profile, the rows of a merged table, the

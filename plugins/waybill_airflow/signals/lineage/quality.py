@@ -11,8 +11,7 @@ from openlineage.client.facet_v2 import (
     data_quality_metrics_input_dataset,
 )
 
-from waybill.validate.result import FIGURES
-from waybill.validate.suites import TRENDS
+from waybill.validate.result import FIGURES, TRENDS
 
 if TYPE_CHECKING:
     from openlineage.client.facet_v2 import InputDatasetFacet
