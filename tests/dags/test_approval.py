@@ -67,6 +67,9 @@ def people(airflow_home):
     return client
 
 
+_sleep = time.sleep
+
+
 class Run:
     """A run of the DAG that is answered while it waits."""
 
@@ -83,36 +86,38 @@ class Run:
     def start(self, batch: str = "b-1"):
         """Run it to its end; returns states and XComs."""
         bag = DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)
-        ended = threading.Event()
-        answering = threading.Thread(target=self._answering, args=[ended])
-        answering.start()
-        try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(time, "sleep", self._answer)
             run = bag.dags["small"].test(run_conf={"batch": batch})
-        finally:
-            ended.set()
-            answering.join()
         states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
         with create_session() as session:
             rows = session.scalars(select(XComModel).where(XComModel.run_id == run.run_id)).all()
             values = {(row.task_id, row.key): XComModel.deserialize_value(row) for row in rows}
         return run, states, values
 
-    def _answering(self, ended: threading.Event) -> None:
-        until = time.monotonic() + 120
-        while self.answers and not ended.wait(0.3) and time.monotonic() < until:
-            with create_session() as session:
-                waits = TaskInstance.state == "awaiting_input"
-                found = session.scalar(select(TaskInstance).where(waits))
-                if found is None:
-                    continue
-                path = (
-                    f"/api/v2/dags/small/dagRuns/{found.run_id}/taskInstances/validate/-1"
-                    "/hitlDetails"
-                )
-            by, body = self.answers.pop(0)
-            self.seen.append(self.people(by).get(path).json())
-            assert self.people("eve", "VIEWER").patch(path, json=body).status_code == 403
-            self.refused.append(self.people(by).patch(path, json=body).status_code)
+    def _answer(self, seconds: float) -> None:
+        """Answer what is asked, where the run would sleep until it is answered.
+
+        Not before, and in its own thread: a run of `DAG.test` writes what it has of its tasks, and
+        an answer that comes while it does so is lost.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            _sleep(seconds)
+            return
+        with create_session() as session:
+            waits = TaskInstance.state == "awaiting_input"
+            found = session.scalar(select(TaskInstance).where(waits))
+            if found is None:
+                _sleep(seconds)
+                return
+            path = (
+                f"/api/v2/dags/small/dagRuns/{found.run_id}/taskInstances/validate/-1/hitlDetails"
+            )
+        assert self.answers, "it is asked once more than there are answers"
+        by, body = self.answers.pop(0)
+        self.seen.append(self.people(by).get(path).json())
+        assert self.people("eve", "VIEWER").patch(path, json=body).status_code == 403
+        self.refused.append(self.people(by).patch(path, json=body).status_code)
 
 
 class Stages:
