@@ -184,6 +184,57 @@ def test_the_page_names_topics_of_kafka_and_decisions_too():
     assert "| `maxwell` | topic `orders_out` |" in text
 
 
+def test_the_page_shows_what_is_chosen_and_mapped():
+    everything = {
+        "tables": ["shop_*.orders_*", "shop_*.bills"],
+        "rename": {"database": "shop", "table": "orders"},
+        "columns": {
+            "keep": ["id", "a|b"],
+            "drop": "receipt",
+            "rename": {"no": "number"},
+            "mask": {"mail": {"hmac": "masking"}, "name": {"text": "somebody"}},
+            "add": {"origin": {"constant": "here"}},
+        },
+        "join": {"column": "shard"},
+        "where": "paid = 1 AND `total` < 5",
+    }
+    target = {
+        "envelope": "maxwell",
+        "kafka": {"topic": "orders_out"},
+        "select": {"exclude": "shop.audit"},
+        "map": [{"tables": "shop.orders", "columns": {"drop": ["tel"]}}],
+    }
+    spec = Migration.model_validate(
+        {
+            "name": "t",
+            "source": {"kafka": {"topics": ["orders"]}, "envelope": "canal"},
+            "select": {"include": ["shop_*.*"], "exclude": "*.tmp"},
+            "map": [everything],
+            "publish": [target],
+            "lake": {"warehouse": "x"},
+        }
+    )
+    lines = dag_docs(spec, "t.yaml").splitlines()
+    assert "| Takes only | `shop_*.*` |" in lines
+    assert "| Leaves out | `*.tmp` |" in lines
+    parts = [
+        "database `shop`",
+        "table `orders`",
+        r"keeps `id`, `a\|b`",
+        "drops `receipt`",
+        "renames `no to number`",
+        "masks `mail`, `name`",
+        "adds `origin`",
+        "joins all with their name in `shard`",
+        "rows where `paid = 1 AND 'total' &lt; 5`",
+    ]
+    assert f"| Maps `shop_*.orders_*`, `shop_*.bills` | {'; '.join(parts)} |" in lines
+    row = next(line for line in lines if line.startswith("| `maxwell` |"))
+    assert row.endswith("<br>Leaves out: `shop.audit`<br>Maps `shop.orders`: drops `tel` |")
+    # Neither the texts of masks nor the names of their keys are of use to a reader.
+    assert not any("somebody" in line or "masking" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
