@@ -147,6 +147,9 @@ MERGES = _columns(
 - `replayed`: one that was refused, and taken once more since.
 """
 
+MERGE_STATE = "state"
+"""What `kind` is in the row that holds what the merge remembers."""
+
 REGISTRY_SCHEMAS = _columns(
     [
         ("registry", pa.string()),
@@ -186,7 +189,8 @@ RUNS = _columns(
         ("result", pa.string()),
     ]
 )
-"""One row per judgement of a batch by the gate, and one per decision of a person about one.
+"""One row per judgement of a batch by the gate, one per decision of a person about one, and one per
+change of a column that a judgement made visible.
 
 Of a judgement `stage` is `validate`; `outcome` is `passed`, `reported` (failures were let through
 by `on_failure: report`), `approved` (a person has let them through) or `failed`; `result` is the
@@ -195,7 +199,14 @@ gate's JSON. A snapshot stamped `validate` stands for a batch that may be publis
 
 Of a decision `stage` is `decide`, `outcome` is `approved` or `dropped`, and `result` says who,
 when, why and about which rules (`waybill.lake.decisions`).
+
+Of a change of a column `stage` is `SCHEMA_EVENT`, `batch` the one that brought it, `outcome` its
+class (`waybill.schema_changes.CLASSES`), and `result` the table, the column, what it was before and
+is after, the statement and the effect; there is no `report`.
 """
+
+SCHEMA_EVENT = "schema"
+"""What `stage` is in the rows of `runs` that are changes of columns."""
 
 VERIFICATIONS = _columns(
     [

@@ -20,6 +20,9 @@ EXACT = 2**53
 TABLES_HELD = "tables that wait"
 """The detail of a merge's report with the tables whose changes wait for a person's decision."""
 
+COLUMN_CHANGES = "column changes"
+"""In what a merge's report has of a table: the changes of its columns, some of them."""
+
 TRIED_AGAIN = "tried_again"
 """The detail of a report that says that the stage took messages out of the quarantine for another
 try; what it refused again is among what it refused."""

@@ -22,7 +22,7 @@ THIRD = [
     message(6, "UPDATE", order(1), order(1, 2.5, "changed")),
     message(2, "INSERT", None, order(2, 20.25, "two")),
     message(10, "UPDATE", order(20, 20.25, "two"), order(20, 21.75, "later")),
-    message(11, "INSERT", None, order(3, 7.0, "again")),
+    message(11, "INSERT", None, order(3, 7.0, "again") | {"way": "by sea"}),
     message(12, "DELETE", {"id": 1, "name": "Änne"}, None, "people"),
 ]
 
@@ -76,6 +76,16 @@ def test_its_tables_go_on(spec, spark) -> None:
         "3": ("7.0", "again", made),
     }
     assert list(jobs.read_table(spec, "shop.people", spark=spark)) == []
+
+
+def test_its_record_of_verdicts_goes_on_with_changes_of_columns(spec, spark) -> None:
+    lake = Lake.open(spark, spec)
+    rows = lake.read(lake.log("runs")).collect()
+    found = Counter((row["batch"], row["stage"], row["outcome"]) for row in rows)
+    verdicts = {(batch, "validate", "passed"): 1 for batch in ("b1", "b2", "b3")}
+    assert found == {**verdicts, ("b3", "schema", "add"): 1}
+    (event,) = (json.loads(row["result"]) for row in rows if row["stage"] == "schema")
+    assert (event["table"], event["column"]) == ("shop.orders", "way")
 
 
 def test_an_earlier_batch_is_shown_as_it_was(spec, spark) -> None:

@@ -20,7 +20,7 @@ from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge, position_of
 from waybill.merge.state import held_summary
 from waybill.overview.commits import LAST, table_rows
-from waybill.report import json_safe_cursor
+from waybill.report import COLUMN_CHANGES, json_safe_cursor
 from waybill.spec.file import load_migration
 from waybill.verify.newest import label_of, last_results
 
@@ -152,7 +152,7 @@ def _print_changes(tables: dict[str, dict[str, Any]]) -> None:
     rows = [
         [table, *(one[name] for name in names)]
         for table, details in tables.items()
-        for one in details["column changes"]
+        for one in details[COLUMN_CHANGES]
     ]
     if rows:
         print_table(["last schema change", *names], rows)
@@ -182,7 +182,7 @@ def merged_status(lake: History) -> dict[str, dict[str, Any]]:
         name: {
             "rows": counted[name] if name in counted else lake.shown_rows(full, lake.head(full)),
             **plain(state.watermark(name)),
-            "column changes": msgspec.to_builtins(state.table(name).changes),
+            COLUMN_CHANGES: msgspec.to_builtins(state.table(name).changes),
         }
         for name, full in lake.merged_tables().items()
     }

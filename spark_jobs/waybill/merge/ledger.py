@@ -17,11 +17,10 @@ from pyspark.sql import functions as F
 
 from waybill.errors import Code, GateError
 from waybill.lake.decisions import DROPPED, decision_on
-from waybill.lake_columns import MERGES
+from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge.position import (
     REFUSED,
     STAGE,
-    STATE,
     Position,
     held_merge,
     position_of,
@@ -157,7 +156,7 @@ class Ledger:
         Returns:
             Id of the stamped snapshot.
         """
-        row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": STATE}
+        row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": MERGE_STATE}
         row["body"] = state.to_json()
         branch = self._open(batch)
         branch.append_rows([[*row.values()]], MERGES)

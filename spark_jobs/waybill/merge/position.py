@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.decisions import waiting_merge
+from waybill.lake_columns import MERGE_STATE
 from waybill.merge.state import MergeState
 from waybill.order import order_number
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from waybill.lake.history import History
 
 STAGE = "merge"
-STATE, REFUSED = "state", "refused"
+REFUSED = "refused"
 
 
 class Position(NamedTuple):
@@ -68,7 +69,7 @@ def waiting_merges(lake: History) -> list[Commit]:
 
 def _after(lake: History, merge: Commit, snapshot: int | None) -> Position:
     """Where a merge ended, by the record of merges as of a snapshot."""
-    wanted = {"kind": [STATE], "batch": [merge.batch]}
+    wanted = {"kind": [MERGE_STATE], "batch": [merge.batch]}
     (row,) = lake.scan(lake.log("merges"), ["body"], wanted, snapshot)
     return Position(merge.cursor["changes"], MergeState.from_json(row["body"]))
 

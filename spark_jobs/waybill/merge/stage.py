@@ -43,7 +43,7 @@ from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
-from waybill.report import TABLES_HELD, TRIED_AGAIN, StageReport
+from waybill.report import COLUMN_CHANGES, TABLES_HELD, TRIED_AGAIN, StageReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -470,7 +470,7 @@ class _Merge:
         known = plan.state.changes if plan.taken.changes else ()
         columns = [*(one.sentence for one in known), *plan.state.added_again(plan.before)]
         if known:
-            report.details[name]["column changes"] = msgspec.to_builtins(known[:NAMED])
+            report.details[name][COLUMN_CHANGES] = msgspec.to_builtins(known[:NAMED])
         if columns:
             more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
             report.details[name]["columns"] = [*columns[:NAMED], *more]

@@ -11,6 +11,8 @@ from waybill.lake.stage_commit import land
 from waybill.lake_columns import RUNS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from waybill.lake import Lake
     from waybill.report import StageReport
 
@@ -22,6 +24,7 @@ def record(
     result: dict[str, Any],
     stamp: str,
     started: float,
+    events: Sequence[tuple[Any, ...]] = (),
 ) -> None:
     """Add a row to `runs`, and stamp the commit.
 
@@ -32,6 +35,7 @@ def record(
         result: what is kept with it.
         stamp: the stage that the commit names.
         started: `time.monotonic()` at the start.
+        events: further rows of the commit (`waybill.validate.schema_events`).
 
     Raises:
         ConflictError: another run has added one first; nothing was recorded.
@@ -46,7 +50,7 @@ def record(
         json.dumps(report.to_dict(), ensure_ascii=False),
         json.dumps(result, ensure_ascii=False, default=str),
     )
-    branch.append_rows([row], RUNS)
+    branch.append_rows([row, *events], RUNS)
     report.stage = stamp
     try:
         land(branch, report, "runs", started)

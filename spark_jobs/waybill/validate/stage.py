@@ -54,6 +54,7 @@ from waybill.validate.result import (
     verdict_mark,
 )
 from waybill.validate.results import keep
+from waybill.validate.schema_events import schema_events
 from waybill.validate.suite_runs import Found, run_every
 from waybill.validate.suites import ROWS, Suite, load_suites
 from waybill.validate.table_profiles import (
@@ -63,6 +64,7 @@ from waybill.validate.table_profiles import (
     table_profiles,
 )
 from waybill.validate.trends import ages_of, past_of, trends_profile, verdicts_of
+from waybill.validate.unjudged import visible_unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,7 +140,9 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             code=Code.GATE_REFUSED,
         )
     _show(staged, batch_judged.record, context)
-    record(lake, report, result.outcome, result.to_dict(), STAGE, started)
+    shown = visible_unjudged(lake, batch_judged.merge.snapshot)
+    events = schema_events(lake, shown[::-1])
+    record(lake, report, result.outcome, result.to_dict(), STAGE, started, events)
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report

@@ -23,15 +23,7 @@ def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
         dropping: whether the next merge drops what waits and is not visible in any part.
     """
     merges, runs = lake.log("merges"), lake.log("runs")
-    passed = {c.batch for c in lake.commits(runs) if c.stage == STAGE}
-    last = lake.last(runs, STAGE)
-    judged_upto = None if last is None else last.cursor["merges"]
-    visible = [
-        c
-        for c in lake.between(merges, judged_upto, None)
-        if c.stage == MERGE
-        if c.batch not in passed
-    ]
+    visible = visible_unjudged(lake)
     shown = {c.batch for c in lake.commits(merges)}
     held = {c.cursor["merges"] for c in lake.commits(runs) if c.stage == HELD}
     waiting = [
@@ -43,6 +35,25 @@ def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
     ]
     found = sorted([*visible, *waiting], key=lambda commit: commit.time_ms)
     return [commit.batch for commit in found]
+
+
+def visible_unjudged(lake: Lake, upto: int | None = None) -> list[Commit]:
+    """The visible merges that have no verdict on record, newest first.
+
+    Args:
+        lake: the lake.
+        upto: the snapshot of `merges` that is the last one to be looked at; None for the newest.
+    """
+    merges, runs = lake.log("merges"), lake.log("runs")
+    passed = {c.batch for c in lake.commits(runs) if c.stage == STAGE}
+    last = lake.last(runs, STAGE)
+    judged_upto = None if last is None else last.cursor["merges"]
+    return [
+        c
+        for c in lake.between(merges, judged_upto, upto)
+        if c.stage == MERGE
+        if c.batch not in passed
+    ]
 
 
 def _stays(lake: Lake, merge: Commit, held: bool) -> bool:
