@@ -144,7 +144,8 @@ class Showcase:
         def waiting(lake: MadeLake) -> None:
             why = "column price of shop.orders was decimal(10,2) and is varchar(20)"
             waits = {"since": "20261126T190000.000-000013", "time": 1, "why": why, "changes": 1200}
-            lake.tables_held = {"shop.orders": waits, "shop.people": waits}
+            other = {**waits, "why": "shop.people has a new column <b>mail</b>", "changes": 7}
+            lake.tables_held = {"shop.orders": waits, "shop.people": other}
             lake.run("20261126T210000.000-waits0", 41_000)
 
         def killed(lake: MadeLake) -> None:

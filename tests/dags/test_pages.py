@@ -70,6 +70,16 @@ def test_a_migration_says_its_state_and_what_to_do(client, shown, name, says):
         assert str(shown.migrations / f"{name}.yaml") in page.text
 
 
+def test_every_table_that_waits_is_shown_with_its_reason(client):
+    page = read(client, "/dags/goods_waiting")
+    since = "20261126T190000.000-000013"
+    why = "column price of shop.orders was decimal(10,2) and is varchar(20)"
+    assert f"shop.orders {since} 1,200 {why}" in page.text
+    assert f"shop.people {since} 7 shop.people has a new column <b>mail</b>" in page.text
+    assert f"/waybill/batches/goods_waiting/{since}" in page.attributes("href")
+    assert "Tables that wait" not in read(client, "/dags/stock_fine").text
+
+
 def test_a_held_migration_names_what_waits_and_what_helps(client):
     page = read(client, "/dags/orders_held")
     assert "“Drop the held batch”" in page.text

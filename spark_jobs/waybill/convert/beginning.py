@@ -88,7 +88,10 @@ def why_waits(lake: History, target: Target | None = None) -> str | None:
         return f"batch {encoded.batch} is converted and has not passed the gate"
     tables = merged.report["details"].get(TABLES_HELD)
     if tables:
-        return f"{', '.join(tables)} waits for a decision about its columns"
+        return "; ".join(
+            f"{name} waits for a decision since batch {held['since']}: {held['why']}"
+            for name, held in tables.items()
+        )
     waiting = merged.report["waiting"]
     if waiting:
         rows = counted(waiting, "change waits", "changes wait")

@@ -9,6 +9,7 @@ import pytest
 
 from waybill.convert.beginning import begun, newly_begun, to_begin, why_waits
 from waybill.lake.commit import Commit
+from waybill.report import TABLES_HELD
 
 
 def commit(snapshot: int, stage: str, cursor: Any = None, **report: Any) -> Commit:
@@ -95,6 +96,19 @@ def test_the_tables_are_to_be_what_was_written(upto, merged, waiting, why):
     lake: Any = Lake(outbox=[encoded(9, upto)], changes=CHANGES, merges=[merge])
     assert why_waits(lake) == why
     assert why_waits(lake, spec(("a", "archive")).publish[0]) is None
+
+
+def test_each_table_that_waits_is_named_with_its_reason():
+    held = {
+        "shop.a": {"since": "b5", "time": 1, "why": "WB-4001: set `retype: rewrite`", "changes": 3},
+        "shop.b": {"since": "b6", "time": 2, "why": "WB-4007: set `add: take`", "changes": 1},
+    }
+    merge = commit(7, "merge", {"changes": 3}, details={TABLES_HELD: held})
+    lake: Any = Lake(outbox=[encoded(9, 3)], changes=CHANGES, merges=[merge])
+    assert why_waits(lake) == (
+        "shop.a waits for a decision since batch b5: WB-4001: set `retype: rewrite`; "
+        "shop.b waits for a decision since batch b6: WB-4007: set `add: take`"
+    )
 
 
 def test_nothing_was_merged_or_something_is_held():
