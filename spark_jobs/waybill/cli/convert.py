@@ -132,10 +132,13 @@ def _mapping_in(given: Conversion) -> tuple[TableRules, tuple[Rules, ...]]:
     if given.processes > 1:
         raise ConfigurationError("--processes does not go with --mapping; leave it out")
     lake = spec.mapping()
-    if lake.joins:
+    joining = next((n for n, one in enumerate(spec.map) if one.join is not None), None)
+    if joining is not None:
+        run = spec.command("run", "FILE")
         message = (
-            f"{given.mapping} joins tables, which takes all that was read before: use waybill run "
-            "FILE instead"
+            f"map[{joining}].join in {given.mapping} makes one table of several, and a TRUNCATE or "
+            "DROP of one of them deletes every row that came from it before, which only a lake "
+            f"knows: run the migration instead, `{run}`"
         )
         raise ConfigurationError(message)
     targets = [target.mapping() for target in spec.publish if target.envelope == given.target]

@@ -98,8 +98,10 @@ def test_what_cannot_be_applied_to_one_file(example, tmp_path):
     joined = text.replace("{database: partners}", names, 1).replace(
         "    columns:\n      drop", f"{join}    columns:\n      drop", 1
     )
-    example.write_text(joined)
-    assert "joins tables" in failing(example, tmp_path)
+    example.write_text(joined.replace("map:\n", "map:\n  - {tables: shop.nothing}\n", 1))
+    said = " ".join(failing(example, tmp_path).split())
+    assert f"map[1].join in {example} makes one table of several" in said
+    assert f"run the migration instead, `waybill run {example}`" in said
 
 
 def test_a_refused_message_shows_nothing_where_values_are_masked(example, tmp_path):
