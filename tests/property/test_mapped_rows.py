@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -166,6 +167,26 @@ def test_rows_that_are_read_once_more(history, text, dice):
     many = made * 2
     dice.shuffle(many)
     assert newest(many) == expected(again, text)
+
+
+@pytest.mark.parametrize("operation", ["insert", "read", "upsert"])
+def test_a_row_that_readers_have_goes_when_one_is_inserted_in_its_place(operation):
+    """The table was emptied and filled again, which no message tells."""
+    changes = [
+        Change(
+            op,
+            TABLE,
+            Message("topic", 0, place, None, None, None),
+            after=image(TABLE, id="1", amount=amount, paid="true"),
+            sequence=(place,),
+        )
+        for place, (op, amount) in enumerate([("insert", "0.5"), (operation, "-0.5")])
+    ]
+    made, refused = mapped(History(TABLE, changes, {}), "amount > 0")
+    assert not refused
+    assert read(made) == {}
+    for many in (made, made[::-1], made * 2):
+        assert newest(many) == {}
 
 
 def test_rows_of_the_first_snapshot_and_those_without_a_key_become_nothing():

@@ -3,8 +3,19 @@
 A target holds the rows that meet it. A row that comes to meet it is new there, and one that no
 longer does is gone. Where a message does not tell the row before, nobody knows whether the row is
 there: then it is written as a row that may be there, or deleted as one that may not be, which gives
-the same table either way. So it is with rows that are read or inserted, too: a newer snapshot, or a
-source that is loaded again, brings rows that readers have as they were.
+the same table either way.
+
+So it is with rows that are read or inserted, too. An INSERT seems to prove that no row was there,
+but without a condition it takes the place of whatever readers have under its key, and they would
+have that row still if nothing were sent:
+
+- In Canal, GoldenGate, SharePlex and DataHub the rows of a newer snapshot are INSERTs.
+- A table was emptied and filled again, and the TRUNCATE is not in the topic: many envelopes have
+  none.
+- The connector lost its place, and a DELETE was never sent.
+- The source is read once more under another condition.
+
+So no operation spares the DELETE, only what `_replaces_none` knows of.
 """
 
 from __future__ import annotations
