@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.killed import mapped_shards
 from tests.spark.conftest import INTERPRETED
 from waybill.envelopes import registry
 from waybill.jobs import run_migration
@@ -229,6 +230,55 @@ def test_a_batch_killed_and_followed_by_another(new_place, undisturbed: Place, p
     assert place.killed("b2", "changes:move:after")
     place.whole("b3")
     assert content(place) == content(undisturbed)
+
+
+MAPPED_POINTS = [
+    # While the new target gets the rows of the tables: some, all, and their messages.
+    "changes:append:after",
+    "changes:move:after",
+    "outbox:move:after",
+    # The batch itself: with the deletes of the emptied shard, before the verdict, and when sent.
+    "changes:move:before",
+    "merges:stamp:after",
+    "published:append:before",
+]
+
+
+def test_a_batch_with_shards_a_mask_and_a_new_target_killed_at_several_points(new_place) -> None:
+    """Readers who know nothing of the merge have the rows of the database, each message once."""
+    place = new_place("mapped")
+
+    def bring(number: int) -> str:
+        lines = [event.message for event in mapped_shards.BATCHES[number - 1]]
+        (place.folder / "in" / f"{number}.jsonl").write_bytes(b"\n".join(lines))
+        return f"b{number}"
+
+    place.spec.write_text(mapped_shards.migration(SETTINGS, mapped_shards.FIRST))
+    place.whole(bring(1))
+    targets = mapped_shards.FIRST, mapped_shards.NEW
+    place.spec.write_text(mapped_shards.migration(SETTINGS, *targets))
+    second = bring(2)
+    missed = [point for point in MAPPED_POINTS if not place.killed(second, point)]
+    assert missed == []
+    place.whole(second)
+    third = bring(3)
+    assert place.killed(third, "changes:move:after")
+    place.whole(third)
+
+    def sent(target: str, *batches: str) -> list[bytes]:
+        files = (sorted((place.folder / target / one).glob("part-*.jsonl")) for one in batches)
+        return [
+            line for found in files for file in found for line in file.read_bytes().splitlines()
+        ]
+
+    first = sent("out", "b1", second, third)
+    new = sent("new", f"{second}-bootstrap", second, third)
+    rows = mapped_shards.database()
+    assert mapped_shards.by_arrival(first) == rows
+    assert mapped_shards.by_id(new) == mapped_shards.by_id(new[::-1]) == rows
+    # Five rows each; three deletes of a TRUNCATE and three changes; two, and one that is void.
+    assert len(set(first)) == len(first) == len(set(new)) == len(new) == 5 + 6 + 2
+    assert all(b"again" not in line and b"changed" not in line for line in [*first, *new])
 
 
 def content(place: Place) -> dict[str, list[str]]:
