@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -51,6 +52,25 @@ def as_texts(data: Any, least: int = EXACT) -> Any:
         return [as_texts(value, least) for value in data]
     is_number = isinstance(data, int) and not isinstance(data, bool)
     return str(data) if is_number and abs(data) >= least else data
+
+
+_ROWS_NAMED = re.compile(r" \(([\d,]+ rows?): .*\)\Z", re.DOTALL)
+"""The end of a sentence about a rule, where it names some of the rows that do not meet it."""
+
+
+def without_rows(sentence: str) -> str:
+    """A sentence about a rule that is not met, with the number of the rows that it may name.
+
+    Verdicts and decisions of earlier versions named keys of rows in what more people see than may
+    see rows, and lakes and reports keep them.
+    """
+    return _ROWS_NAMED.sub(r" (\1)", sentence)
+
+
+def decision_without_rows(decision: dict[str, Any]) -> dict[str, Any]:
+    """A decision of a person about a batch as plain data, its rules as `without_rows` has them."""
+    rules = [{**rule, "rule": without_rows(rule["rule"])} for rule in decision["rules"]]
+    return {**decision, "rules": rules}
 
 
 def json_safe_cursor(stage: str, cursor: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from waybill.errors import ReconciliationError
-from waybill.report import StageReport, Waybill
+from waybill.report import StageReport, Waybill, without_rows
 
 
 def report(**figures: object) -> StageReport:
@@ -62,3 +62,23 @@ def test_offsets_stay_numbers_where_they_are_exact():
         "topics": {"shop": {"0": 1500}},
         "changed": str(2**60),
     }
+
+
+NAMED = ' (12 rows: {"id":"7"}: a) (b, {"id":"8 (2 rows: x)"}:\n, {"id":"9"} and 9 more)'
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        (f"No e-mail is missing{NAMED}", "No e-mail is missing (12 rows)"),
+        (f"warning: No e-mail is missing{NAMED}", "warning: No e-mail is missing (12 rows)"),
+        ("Totals are positive (1 row: 7: -1)", "Totals are positive (1 row)"),
+        ("Totals are positive (12,345 rows: 7)", "Totals are positive (12,345 rows)"),
+        ("Totals are positive (12 rows)", None),
+        ("The share is low (found shop: 0.4)", None),
+        ("No more than few rows: (found 4)", None),
+        ("", None),
+    ],
+)
+def test_rows_that_earlier_versions_named_are_counted(sentence: str, shown: str | None) -> None:
+    assert without_rows(sentence) == (sentence if shown is None else shown)

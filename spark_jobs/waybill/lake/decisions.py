@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.report import decision_without_rows
+
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
@@ -88,7 +90,7 @@ def decision_on(lake: History, merge: Commit) -> Decision | None:
 
 def _recorded(report: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = report["details"]["decision"]
-    return found
+    return decision_without_rows(found)
 
 
 def was_judged(lake: History, merge: Commit) -> bool:

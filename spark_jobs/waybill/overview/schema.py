@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from waybill.report import as_texts
+from waybill.report import as_texts, without_rows
 
 if TYPE_CHECKING:
     from waybill.spec.endpoints import Source, Target
@@ -31,6 +31,9 @@ DONE, PART, HELD, DROPPED, TAKEN, WAITING = (
 )
 """What became of a stage of a batch: done; done in part (decoded, not encoded yet); done, and held
 by the gate; held, then dropped; done by a later batch together with its own; not done yet."""
+
+JUDGES = "validate"
+"""The stage whose warnings are rules that are not met."""
 
 PUBLISHED, UNDER_WAY = "published", "under way"
 """What became of a batch, beside `HELD`, `DROPPED` and `TAKEN`."""
@@ -72,6 +75,12 @@ class StageAccount(msgspec.Struct, frozen=True):
     waiting: int = 0
     warnings: list[str] = []
     file: str = ""
+
+    def __post_init__(self) -> None:
+        """Leave out keys of rows, which lakes and files of earlier versions have."""
+        if self.stage == JUDGES:
+            warnings = [without_rows(text) for text in self.warnings]
+            msgspec.structs.force_setattr(self, "warnings", warnings)
 
     @property
     def ran(self) -> bool:
@@ -134,6 +143,10 @@ class Rule(msgspec.Struct, frozen=True):
 
     rule: str
     waivable: bool
+
+    def __post_init__(self) -> None:
+        """Leave out keys of rows, which lakes and files of earlier versions have."""
+        msgspec.structs.force_setattr(self, "rule", without_rows(self.rule))
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, WaybillError
+from waybill.lake.stage_commit import repeated
 from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE
 from waybill.made_ids import IDS_WRITTEN
-from waybill.report import StageReport
+from waybill.report import StageReport, decision_without_rows, without_rows
 from waybill.validate.profiles import refused_places
 
 if TYPE_CHECKING:
@@ -177,6 +178,16 @@ def outbox_parts(lake: Lake, span: Span) -> list[tuple[Span, dict[str, Any]]]:
 def report_of(commit: Commit) -> StageReport:
     """The report that a commit carries."""
     return StageReport.from_dict(commit.report)
+
+
+def judged_before(commit: Commit) -> StageReport:
+    """The report of a batch that was let through before, without rows that it may name."""
+    report = repeated(commit, "runs")
+    report.warnings = [without_rows(text) for text in report.warnings]
+    if "decision" in report.details:
+        decided = report.details["decision"]
+        report.details = {**report.details, "decision": decision_without_rows(decided)}
+    return report
 
 
 def account(lake: Lake, batch: Judged, rows: dict[str, int]) -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from waybill.counting import counted, plain
+from waybill.report import decision_without_rows
 
 PASSED, REPORTED, FAILED, APPROVED = "passed", "reported", "failed", "approved"
 SEVERITIES = ("critical", "warning", "info")
@@ -170,7 +171,8 @@ class GateResult:
     def without_values(self) -> GateResult:
         """The result without keys and values of rows, for whom only counts are."""
         checks = [_without_rows(check) for check in self.checks]
-        return replace(self, checks=checks, differences=[])
+        decision = None if self.decision is None else decision_without_rows(self.decision)
+        return replace(self, checks=checks, differences=[], decision=decision)
 
 
 def _without_rows(check: Checked) -> Checked:

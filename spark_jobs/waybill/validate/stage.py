@@ -16,7 +16,6 @@ from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.decisions import DROPPED, HELD, decision_on
 from waybill.lake.newest_rows import newest_rows
-from waybill.lake.stage_commit import repeated
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import TABLE_ROWS, StageReport
@@ -27,6 +26,7 @@ from waybill.validate.batch import (
     changes_in,
     commits_in,
     judged,
+    judged_before,
     let_pass,
     outbox_parts,
 )
@@ -105,7 +105,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     if done is not None:
         context.progress("validate: batch %s was judged before", batch)
         refuse_late_drop(batch, context.options.decision)
-        return repeated(done, "runs")
+        return judged_before(done)
     suites = load_suites(spec.quality.suites)
     if context.options.decision is not None:
         decide(spec, lake, context.options.decision, batch)

@@ -411,6 +411,30 @@ def test_a_decision_is_reported(spec, lake):
     assert accounts["b-1"].verdict.decided == index.decided
 
 
+def test_keys_of_rows_in_lakes_and_files_of_before_are_not_shown(spec, lake):
+    rule = "No e-mail is missing (7 rows: ann@example.com: x, and 6 more)"
+    lake.snapshot("b-1", 5)
+    lake.convert("b-1")
+    branch = lake.merge("b-1")
+    head = lake.tables[lake.log("merges")].refs[branch]
+    report = StageReport("validate", "b-1", warnings=[f"critical: {rule}"])
+    report.details = {"outcome": "failed", "held_for": [{"rule": rule, "waivable": True}]}
+    lake.commit("runs", "validate-failed", "b-1", {"merges": head}, report)
+    index, accounts = overview_of(spec, lake)
+    shown = "No e-mail is missing (7 rows)"
+    assert [rule.rule for rule in index.held_rules] == [shown]
+    assert [rule.rule for rule in accounts["b-1"].verdict.rules] == [shown]
+    assert accounts["b-1"].stages[3].warnings == [f"critical: {shown}"]
+    # As an earlier version wrote them.
+    old = encoded(index).replace(shown.encode(), rule.encode())
+    assert b"ann@" in old
+    assert decoded(old, Index) == index
+    assert outlined(old, 9).held_rules == index.held_rules
+    old = encoded(accounts["b-1"]).replace(shown.encode(), rule.encode())
+    assert old.count(b"ann@") == 2
+    assert decoded(old, BatchAccount) == accounts["b-1"]
+
+
 def test_the_order_of_batches_is_that_of_their_first_commit(lake):
     lake.snapshot("z", 1)
     lake.snapshot("a", 1)

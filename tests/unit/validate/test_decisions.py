@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +14,10 @@ from tests.unit.validate.test_page import HOSTILE, checked, result, seen
 from waybill.cli.app import app
 from waybill.cli.gate import login_name
 from waybill.errors import ConfigurationError
-from waybill.lake.decisions import APPROVED, Decision
+from waybill.lake.commit import Commit
+from waybill.lake.decisions import APPROVED, STAMPS, Decision, decision_on
+from waybill.report import StageReport
+from waybill.validate.batch import judged_before
 from waybill.validate.expectations import nothing_to_check
 from waybill.validate.page import gate_page
 from waybill.validate.result import GateResult, finding_mark, verdict_mark
@@ -148,3 +152,22 @@ def test_the_help_says_what_follows(command):
     output = CliRunner().invoke(app, ["gate", command, "--help"]).output
     assert "next run" in " ".join(output.split())
     assert "--reason" in output
+
+
+def test_a_decision_of_before_names_no_rows():
+    rule = {"rule": "No e-mail is missing (7 rows: ann@example.com)", "finding": "1f"}
+    decision = Decision("approved", "b1", "ann", "now", "known", "before", [rule])._asdict()
+    shown = [{**rule, "rule": "No e-mail is missing (7 rows)"}]
+    assert result(decision=decision).without_values().decision == {**decision, "rules": shown}
+    report = StageReport("validate", "b1", details={"decision": decision, "outcome": APPROVED})
+    report.warnings = [f"critical: {rule['rule']}", "warning: The share is low (found t: 0.4)"]
+    commit = Commit(7, "b1", "validate", {"merges": 3}, report.to_dict(), 0, None)
+    again = judged_before(commit)
+    assert again.repeated
+    assert again.details["decision"]["rules"] == shown
+    assert again.warnings == [f"critical: {shown[0]['rule']}", report.warnings[1]]
+    # What is carried out now is kept as it is shown.
+    merge = Commit(3, "b1", "merge", {}, {}, 0, None)
+    approved = commit._replace(stage=STAMPS[APPROVED])
+    lake = SimpleNamespace(log=str, commits=lambda _: [approved])
+    assert decision_on(lake, merge).rules == shown
