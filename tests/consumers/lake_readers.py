@@ -57,6 +57,14 @@ def by_pyiceberg(lake: Lake, table: str, columns: list[str]) -> Rows:
     return _sorted([[row[name] for name in columns] for row in found.to_pylist()])
 
 
+def comments_by_pyiceberg(lake: Lake, table: str) -> dict[str, str | None]:
+    """Comments of the columns as PyIceberg reads them."""
+    from pyiceberg.table import StaticTable
+
+    place = str(lake.iceberg(table).operations().current().metadataFileLocation())
+    return {field.name: field.doc for field in StaticTable.from_metadata(place).schema().fields}
+
+
 def by_spark(lake: Lake, table: str, columns: list[str]) -> Rows:
     """The rows as Spark reads them, as texts."""
     return _sorted([list(row) for row in lake.spark.table(table).select(*columns).collect()])

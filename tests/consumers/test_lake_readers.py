@@ -8,7 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.consumers.lake_readers import by_duckdb, by_pyiceberg, by_spark
+from tests.consumers.lake_readers import (
+    by_duckdb,
+    by_pyiceberg,
+    by_spark,
+    comments_by_pyiceberg,
+)
 from tests.spark.merge.test_full_loads import TABLES, image, oms
 from waybill import jobs
 from waybill.lake import Lake
@@ -85,7 +90,8 @@ def read(spark, spec: Migration) -> dict[str, Any]:
         for reader in (by_spark, by_pyiceberg, by_duckdb)
     }
     gone = lake.read(table, lake.head(table)).where("_waybill_deleted").count()
-    return {**seen, "tombstones": gone}
+    comments = comments_by_pyiceberg(lake, table)
+    return {**seen, "tombstones": gone, "comments": {name: comments[name] for name in columns}}
 
 
 @pytest.mark.parametrize("reader", ["by_spark", "by_pyiceberg", "by_duckdb"])
@@ -101,3 +107,9 @@ def test_a_reader_sees_the_rows_of_the_database(states, reader: str) -> None:
 def test_deletes_are_remembered_all_the_same(states) -> None:
     remembered = [state["tombstones"] for state in states.values()]
     assert remembered == [0, 3, 2, 3, 5, 5]
+
+
+def test_columns_say_what_they_are_at_the_source(states) -> None:
+    """Also after a dump and upkeep, which know nothing of it."""
+    comments = {"id": "id int64 of shop.orders", "amount": "amount decimal(20,2) of shop.orders"}
+    assert [state["comments"] for state in states.values()] == [comments] * len(states)
