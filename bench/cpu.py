@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any
 
 import psutil
 
 JVM = "java"
 """What the process of Spark's JVM is called."""
+
+
+_SET_CHILD_SUBREAPER = 36
+"""Source: prctl(2), PR_SET_CHILD_SUBREAPER."""
+
+
+@cache
+def keep_ended_processes() -> None:
+    """Count what processes used that have ended, those of sessions that start from now on.
+
+    Those whose parent has ended become children of this one, which never waits for them.
+
+    Raises:
+        OSError: the system does not allow it.
+    """
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        "--conf spark.python.daemon.module=bench.worker_daemon pyspark-shell"
+    )
+    if ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "orphans cannot be kept")
 
 
 def cpu_seconds(without: Collection[int] = ()) -> float:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from bench import baselines
+from bench.cpu import keep_ended_processes
 from bench.sampler import Sampler
 from bench.topics import DECLARED, Topic
 from bench.written_topics import settings
@@ -336,6 +337,7 @@ MEASURES: dict[str, Callable[..., dict[str, float]]] = {
 
 def print_figures(measure: Callable[[str, Path], dict[str, Any]], argument: str) -> None:
     """Run the measure of a module of its own and print its figures; `argument` is JSON."""
+    keep_ended_processes()
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
         figures = measure(json.loads(argument), Path(folder))
     print(json.dumps({**figures, "peak_mb": round(memory.peak)}))

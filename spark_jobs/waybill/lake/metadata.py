@@ -17,13 +17,24 @@ _SQL_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timest
 
 
 class Snapshot(NamedTuple):
-    """One snapshot of a table; `manifests` is the place of the list of its files."""
+    """One snapshot of a table.
+
+    Attributes:
+        id: its number.
+        parent: the snapshot before it.
+        time_ms: when it was made, milliseconds since 1970.
+        summary: what was said of it.
+        manifests: the place of the list of its files.
+        sequence: grows from snapshot to snapshot of all branches; files have that of the one that
+          added them.
+    """
 
     id: int
     parent: int | None
     time_ms: int
     summary: dict[str, str]
     manifests: str | None = None
+    sequence: int = 0
 
 
 class Layout(NamedTuple):
@@ -85,7 +96,12 @@ def read_metadata(text: str | bytes) -> Metadata:
     data = msgspec.json.decode(text, type=_Metadata)
     snapshots = {
         found.id: Snapshot(
-            found.id, found.parent, found.time_ms, found.summary, found.manifest_list
+            found.id,
+            found.parent,
+            found.time_ms,
+            found.summary,
+            found.manifest_list,
+            found.sequence,
         )
         for found in data.snapshots
     }
@@ -104,6 +120,7 @@ class _Snapshot(msgspec.Struct):
     parent: int | None = msgspec.field(name="parent-snapshot-id", default=None)
     summary: dict[str, str] = {}
     manifest_list: str | None = msgspec.field(name="manifest-list", default=None)
+    sequence: int = msgspec.field(name="sequence-number", default=0)
 
 
 class _Ref(msgspec.Struct):

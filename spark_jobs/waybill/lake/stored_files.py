@@ -16,6 +16,8 @@ class StoredFile(NamedTuple):
         deletes: the files of position deletes that may name its rows, as tasks open them.
         partitioning: the number of the way in which it is partitioned.
         partition: the part that it belongs to (`name=value/…`), None where it belongs to none.
+        sequence: grows with the snapshots that add rows; 0 where that is not known.
+          Source: Apache Iceberg table spec, "Sequence Numbers".
     """
 
     path: str
@@ -23,6 +25,7 @@ class StoredFile(NamedTuple):
     deletes: tuple[str, ...] = ()
     partitioning: int = 0
     partition: str | None = None
+    sequence: int = 0
 
     def deleted(self) -> Any:
         """The places of the rows that are gone from it."""

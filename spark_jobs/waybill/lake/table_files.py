@@ -51,7 +51,8 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
             number = int(file.specId())
             spec = specs.get(number)
             part = None if spec.isUnpartitioned() else str(spec.partitionToPath(file.partition()))
-            found.append(StoredFile(path, known, tuple(deletes), number, part))
+            added = int(file.dataSequenceNumber() or 0)
+            found.append(StoredFile(path, known, tuple(deletes), number, part, added))
     finally:
         planned.close()
     return sorted(found)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from waybill.lake.future_columns import as_shown
-from waybill.validate.small_tables import (
+from waybill.validate.data_file_counts import (
     BATCH,
     COUNTS,
     DELETED,
     IMAGE,
     KEY,
-    SmallTable,
+    CountedTable,
     counted_in_tasks,
 )
 
@@ -57,6 +57,7 @@ class Staged(NamedTuple):
         size: how many rows and tombstones it has.
         written: how many rows the batch has put into its data files, None where nobody can tell.
         files: its data files, None where tasks cannot read them, or need not.
+        base: files of the batch have a higher sequence number; 0 where that is not known.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Staged(NamedTuple):
     size: int = 0
     written: int | None = None
     files: tuple[StoredFile, ...] | None = None
+    base: int = 0
 
     @property
     def rows(self) -> DataFrame:
@@ -74,8 +76,19 @@ class Staged(NamedTuple):
     @property
     def searched(self) -> bool:
         """Whether the keys that the batch wrote are looked for, and others are not counted."""
-        few = self.written is not None and self.written <= min(LOOKED_UP, self.size // 4)
-        return few and self.size > LITTLE
+        return _searched(self.size, self.written)
+
+    @property
+    def counted(self) -> CountedTable:
+        """The table for tasks that read its files."""
+        files = self.files or ()
+        new = tuple(file for file in files if file.sequence > self.base)
+        return CountedTable(files, self.size, new if self.searched else None)
+
+
+def _searched(size: int, written: int | None) -> bool:
+    few = written is not None and written <= min(LOOKED_UP, size // 4)
+    return few and size > LITTLE
 
 
 def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[Staged]:
@@ -89,18 +102,22 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
             return Staged(names.get(table, table), cache(shown), None)
         branch = lake.reopen(table, name, metadata)
         size = int(metadata.snapshots[branch.head].summary.get("total-records", 0))
-        written = None
+        written, base = None, 0
         if branch.base is not None:
+            known = metadata.snapshots.get(branch.base)
+            base = 0 if known is None else known.sequence
             before = {snapshot.id for snapshot in metadata.ancestors(branch.base)}
             written = sum(
                 int(snapshot.summary.get("added-records", 0))
                 for snapshot in metadata.ancestors(branch.head)
                 if snapshot.id not in before
             )
-        files = lake.stored_files(table, branch.head) if size <= LITTLE else None
+        in_tasks = size <= LITTLE or _searched(size, written)
+        files = lake.stored_files(table, branch.head) if in_tasks else None
         return Staged(
             *(names.get(table, table), cache(partial(_shown, branch)), branch, size, written),
             None if files is None else tuple(files),
+            base,
         )
 
     with ThreadPoolExecutor(TABLES_ASKED) as pool:
@@ -121,32 +138,33 @@ def table_profiles(
         tables: the tables.
         batch: whose rows are looked at closely; older ones were, when they were new.
     """
-    small = [table for table in tables if table.files is not None]
-    others = [table for table in tables if table.files is None]
-    found = _in_tasks(spark, small, batch)
+    found = _in_tasks(spark, [table for table in tables if table.files is not None], batch)
+    others = [table._replace(files=None) for table in tables if table.name not in found]
     for first in range(0, len(others), TABLES_AT_ONCE):
         some = others[first : first + TABLES_AT_ONCE]
         for table, counts in zip(some, _counted(some, batch), strict=True):
             looked_at = table
-            if table.searched and counts["written"] != table.written:
-                # The batch has written rows that do not say so: nothing tells which keys they have.
+            if _unclear(table, counts):
                 looked_at = table._replace(written=None)
                 (counts,) = _counted([looked_at], batch)
             found[table.name] = _figures(looked_at, batch, counts)
     return [found[table.name] for table in tables]
 
 
+def _unclear(table: Staged, counts: Mapping[str, int]) -> bool:
+    """Whether the batch has written rows that do not say so: nothing tells which keys they have."""
+    return table.searched and counts["written"] != table.written
+
+
 def _in_tasks(
     spark: SparkSession, tables: Sequence[Staged], batch: str
 ) -> dict[str, dict[str, Any]]:
-    """The rows of small tables by their names."""
-    if not tables:
-        return {}
-    small = [SmallTable(table.files or (), table.size) for table in tables]
-    counted = counted_in_tasks(spark, small, batch)
+    """The rows of tables by their names; those that a query has to look at are missing."""
+    counted = counted_in_tasks(spark, [table.counted for table in tables], batch)
     return {
         table.name: _figures(table, batch, counts)
         for table, counts in zip(tables, counted, strict=True)
+        if not _unclear(table, counts)
     }
 
 
