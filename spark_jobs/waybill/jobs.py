@@ -339,7 +339,8 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
     """Compare the merged tables with their source database (`waybill.verify`).
 
     Returns:
-        `{"report": …}`, with `"error"` beside it where anything differs; see `main`.
+        `{"report": …}`, with `"error"` beside it where anything differs or a table could not be
+        verified; see `main`.
     """
     from waybill.verify.run import check_equal, run_verify
 
@@ -350,7 +351,7 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
     report = {"stage": VERIFY, "tables": [result.figures for result in results]}
     try:
         check_equal(migration, results)
-    except DifferenceError as error:
+    except (ConfigurationError, DifferenceError) as error:
         sentence = described(error)
         _say(VERIFY, error, sentence["message"])
         return {"error": sentence, "report": report}

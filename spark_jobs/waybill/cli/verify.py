@@ -26,6 +26,7 @@ def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
 
     Raises:
         DifferenceError: something does.
+        ConfigurationError: nothing does, and a table could not be verified.
     """
     spec = load_migration(migration)
     from waybill.jobs import VERIFY
@@ -83,9 +84,15 @@ def seconds_to_wait(text: str | None) -> float | None:
 
 
 def _print(spec: Migration, results: list[TableResult], documents: list[dict[str, Any]]) -> None:
-    titles = ["table", "method", "in the database", "in the lake", "differ", "not decided", "read"]
+    titles = [
+        *("table", "method", "in the database", "in the lake", "differ", "not decided", "read"),
+        "outcome",
+    ]
     rows = [
-        [r.label, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at]
+        [
+            *(r.label, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at),
+            r.outcome,
+        ]
         for r in results
     ]
     print_table(titles, rows, spec.name)

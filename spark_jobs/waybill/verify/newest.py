@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
 
 NAME = "verifications"
 """Short name of the table that keeps what verifications found."""
+
+Outcome = Literal["verified", "skipped", "not verified"]
+"""What came of a table: it was compared; it is not compared in this way; or it could not be."""
+VERIFIED: Outcome = "verified"
+SKIPPED: Outcome = "skipped"
+FAILED: Outcome = "not verified"
 
 
 def label_of(table: str, shard: str | None) -> str:

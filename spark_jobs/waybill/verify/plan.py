@@ -87,13 +87,19 @@ class Compared(NamedTuple):
         return label_of(self.name, self.source_name)
 
 
-NO_TABLE = "the database has no such table: name it under verify.tables if it has another"
+NO_TABLE = (
+    "the database has no such table, or does not show it to this user: name it under verify.tables "
+    "if it has another name, or grant the right to read it"
+)
 
 
 def compared_tables(
     lake: History, spec: Migration, state: MergeState, database: Database, only: str | None
 ) -> list[Compared]:
     """The tables that are to be compared, as the database describes them now.
+
+    What the database refuses to tell of a table, or what does not fit there, is that table's
+    `why_not`.
 
     Args:
         lake: the lake.
@@ -103,7 +109,7 @@ def compared_tables(
         only: this table; all of them where it is None.
 
     Raises:
-        ConfigurationError: there is no such table, or its key is not in the database.
+        ConfigurationError: `only` or the migration names a table that the lake does not have.
     """
     merged = lake.merged_tables()
     named = {} if spec.verify is None else spec.verify.tables
@@ -114,12 +120,16 @@ def compared_tables(
     found = []
     for name, full in merged.items():
         if only in (None, name):
-            known = state.table(name)
-            of_database = sources.of(name, known.identity, named.get(name))
+            known, why_not = state.table(name), NO_TABLE
+            of_database: list[MappedSource] = []
+            try:
+                of_database = sources.of(name, known.identity, named.get(name))
+            except ConfigurationError as error:
+                why_not = str(error)
             found += [_compared(name, full, known, one) for one in of_database]
             if not of_database:
                 keyed, names = bool(known.key), tuple(known.names)
-                found.append(Compared(name, full, None, (), keyed, (), names, why_not=NO_TABLE))
+                found.append(Compared(name, full, None, (), keyed, (), names, why_not=why_not))
     return found
 
 
@@ -150,11 +160,11 @@ def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Com
     if lacking and set(lacking) & set(hidden):
         return found._replace(why_not="not compared, because map masks its key")
     if lacking:
-        message = (
+        why_not = (
             f"the key column {lacking[0]} of {name} is not in the database's table "
             f"{'.'.join(source.parts)}: name the right table under verify.tables"
         )
-        raise ConfigurationError(message, code=Code.DATABASE_TABLE)
+        return found._replace(why_not=why_not)
     if one.where is None:
         return found._replace(read=found.columns)
     others = tuple(column for column in source.columns if column not in columns)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.errors import ConflictError
 from waybill.lake.stage_commit import land
 from waybill.lake_columns import VERIFICATIONS
 from waybill.report import StageReport
 from waybill.verify.deciding import Pending
-from waybill.verify.newest import NAME, label_of
+from waybill.verify.newest import NAME, VERIFIED, label_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
     from waybill.lake.history import History
     from waybill.verify.deciding import Difference
+    from waybill.verify.newest import Outcome
 
 STAGE = "verify"
 """Stamp of the commits."""
 KEPT = 1_000
 """Differences of a table that are kept; of more only their number is."""
+TRIES = 5
+"""How often a result is recorded anew where another verification or the upkeep was faster."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,6 +55,7 @@ class TableResult(NamedTuple):
         changes: snapshot of `changes` that the next verification of what changed goes on from; None
             where not all that changed was compared.
         shard: the source table, where it is one of several that become the same table.
+        outcome: whether it was compared; if not, `sentence` says why.
     """
 
     table: str
@@ -69,6 +73,7 @@ class TableResult(NamedTuple):
     pending: dict[str, Pending]
     changes: int | None
     shard: str | None = None
+    outcome: Outcome = VERIFIED
 
     @property
     def label(self) -> str:
@@ -102,27 +107,37 @@ def difference_dict(found: Difference) -> dict[str, Any]:
     }
 
 
-def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> None:
-    """Keep what a verification found.
+def record(lake: Lake, verification: str, result: TableResult) -> None:
+    """Keep what a verification found about a table.
 
     Raises:
-        ConflictError: another one has recorded something first; nothing was kept.
+        ConflictError: others recorded something first each time; nothing was kept.
     """
+    for left in reversed(range(TRIES)):
+        try:
+            _record(lake, verification, result)
+        except ConflictError:
+            if not left:
+                raise
+        else:
+            return
+
+
+def _record(lake: Lake, verification: str, result: TableResult) -> None:
     started = time.monotonic()
     now = datetime.now(UTC)
-    rows: list[tuple[Any, ...]] = []
+    table = result.label
+    rows: list[tuple[Any, ...]] = [
+        (verification, now, "table", table, None, result.method, _json(result.figures))
+    ]
+    for found in result.differences[:KEPT]:
+        body = _json({**difference_dict(found), "seen": found.seen._asdict()})
+        rows.append((verification, now, "difference", table, found.at, found.what, body))
+    for key, pending in result.pending.items():
+        rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
     report = StageReport(STAGE, verification)
-    goes_on: dict[str, int] = {}
-    for result in results:
-        table = result.label
-        rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
-        for found in result.differences[:KEPT]:
-            body = _json({**difference_dict(found), "seen": found.seen._asdict()})
-            rows.append((verification, now, "difference", table, found.at, found.what, body))
-        for key, pending in result.pending.items():
-            rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
-        if result.changes is not None:
-            goes_on[table] = result.changes
+    if result.outcome == VERIFIED:
+        # Of others the next verification goes on from the one before this.
         report.details[table] = {
             "method": result.method,
             "differing": result.differing,
@@ -131,6 +146,7 @@ def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> Non
     name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
     before = lake.last(name, STAGE)
     known = {} if before is None else before.cursor["changes"]
+    goes_on = {} if result.changes is None else {table: result.changes}
     report.cursor = {"changes": {**known, **goes_on}}
     branch = lake.branch(name, STAGE, verification, False)
     branch.append_rows(rows, VERIFICATIONS)
