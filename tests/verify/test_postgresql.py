@@ -16,11 +16,12 @@ import yaml
 from tests.verify.live import Live, run
 from tests.verify.postgres_feed import PostgresFeed
 from waybill.connections import get_connection
-from waybill.errors import ConfigurationError, UnreachableError
+from waybill.errors import ConfigurationError, DifferenceError, UnreachableError
 from waybill.verify.databases import database_of
 from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.history import with_history
-from waybill.verify.run import Asked, run_verify
+from waybill.verify.newest import last_results
+from waybill.verify.run import Asked, check_equal, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 
@@ -171,8 +172,8 @@ def test_what_waits_for_a_decision_is_no_difference(spark, migration, feed):
     for asked in (Asked(), Asked(method="full"), counts):
         found += run_verify(spec, lake, asked)
     assert [(result.differing, result.undecided) for result in found] == [
-        *((0, 2), (0, 1)),
-        *((0, 2), (0, 2), (0, 1)),
+        *((0, 2), (0, 1), (0, 1)),
+        *((0, 2), (0, 1), (0, 2), (0, 1)),
     ]
     for result in found:
         assert "the table waits for a decision since batch" in result.sentence
@@ -204,18 +205,42 @@ def test_changed_looks_at_the_rows_that_changed_since(spark, migration, feed):
     feed.update(9, silent=True, title="'nobody told of it'")
     feed.update(7, silent=True, small="small + 1")
     run(spark, spec, feed)
-    (result,) = run_verify(spec, lake)
+    result, counted = run_verify(spec, lake)
+    assert (counted.method, counted.in_database, counted.in_lake) == ("counts", 50, 50)
     assert (result.method, result.in_database, result.in_lake) == ("changed", 2, 2)
     assert result.undecided == 1
     feed.beat(61)
     run(spark, spec, feed)
-    (result,) = run_verify(spec, lake)
+    result, _ = run_verify(spec, lake)
     assert (result.method, kinds(result)) == ("changed", {7: DIFFERS})
-    (result,) = run_verify(spec, lake)
+    result, _ = run_verify(spec, lake)
     assert (result.method, kinds(result)) == ("changed", {7: DIFFERS}), "until it is repaired"
     (result,) = run_verify(spec, lake, Asked(method="full"))
     assert (result.in_database, kinds(result)) == (51, {7: DIFFERS})
     assert result.undecided == 1, "what no change told of is found by full alone"
+
+
+def test_changed_sees_what_nobody_told_in_the_number_of_rows(spark, migration, feed):
+    feed.insert(*range(1, 21))
+    spec = migration("debezium-json", **KEY, verify={"method": "changed", "lag": "0s"})
+    lake = run(spark, spec, feed)
+    run_verify(spec, lake)
+    feed.delete(5, silent=True)
+    run(spark, spec, feed)
+    result, counted = run_verify(spec, lake)
+    assert (result.differing, result.undecided) == (0, 0)
+    assert (counted.differing, counted.undecided) == (0, 1)
+    run(spark, spec, feed)
+    result, counted = run_verify(spec, lake)
+    assert (result.method, result.in_database, result.differing) == ("changed", 0, 0)
+    assert (counted.in_database, counted.in_lake, counted.differing) == (19, 20, 1)
+    with pytest.raises(DifferenceError, match=r"by 1 in the number of rows.*--method full"):
+        check_equal(spec, [result, counted])
+    kept = [(one["method"], one["differing"]) for one in last_results(lake)]
+    assert kept == [("changed", 0), ("counts", 1)]
+    (result,) = run_verify(spec, lake, Asked(method="full"))
+    assert (result.method, result.differing, result.undecided) == ("full", 0, 1)
+    assert [one["method"] for one in last_results(lake)] == ["full"]
 
 
 def test_counts(spark, migration, feed):

@@ -123,7 +123,7 @@ def _state(tables: list[TableView], differing: int, undecided: int) -> str:
     if not tables:
         return "No table was verified yet."
     if differing:
-        wrong = [table.name for table in tables if table.differing]
+        wrong = dict.fromkeys(table.name for table in tables if table.differing)
         return f"{differing:,} rows differ from the database, in {', '.join(wrong)}."
     if failed := _failed(tables):
         names = ", ".join(failed)

@@ -24,6 +24,8 @@ STAGE = "verify"
 """Stamp of the commits."""
 KEPT = 1_000
 """Differences of a table that are kept; of more only their number is."""
+COUNT = ""
+"""The key under which an undecided number of rows is kept; no row has it."""
 TRIES = 5
 """How often a result is recorded anew where another verification or the upkeep was faster."""
 
@@ -180,7 +182,12 @@ def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pend
         return {}
     wanted = {"kind": ["difference", "undecided"], "verification": [last], "table": [table]}
     rows = lake.scan(name, ["kind", "key", "body"], wanted)
-    bodies = {row["key"]: (row["kind"], json.loads(row["body"])) for row in rows}
+    bodies = {
+        row["key"]: (row["kind"], json.loads(row["body"]))
+        for row in rows
+        # One verification may have compared rows and their number.
+        if (row["key"] == COUNT) == counts
+    }
     return {
         key: Pending(**(body["seen"] if kind == "difference" else body))
         for key, (kind, body) in bodies.items()

@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -116,10 +116,10 @@ def run_verify(
         tables = compared_tables(lake, spec, state, database, asked.table)
         for table in with_unlisted(lake, tables):
             one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
-            result = one.result(method)
-            record(lake, verification, result)
-            progress("verify: %s: %s", table.label, summary(result))
-            results.append(result)
+            for result in one.results(method):
+                record(lake, verification, result)
+                progress("verify: %s: %s", table.label, summary(result))
+                results.append(result)
     return results
 
 
@@ -163,6 +163,8 @@ def summary(result: TableResult) -> str:
     if result.outcome != VERIFIED:
         return f"{result.outcome}: {result.sentence}"
     rows = f"{counted(result.in_database, 'row')} in the database, {result.in_lake} in the lake"
+    if result.method == "counts":
+        rows = f"counted, {rows}"
     found = f"{result.differing} differ" if result.differing else "none differs"
     undecided = f", {result.undecided} not decided" if result.undecided else ""
     return f"{rows}: {found}{undecided}"
@@ -182,15 +184,24 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
         return
     if not found:
         raise ConfigurationError(_failed(failed, len(results)), code=Code.DATABASE_TABLE)
-    counts = ", ".join(f"{result.label} by {result.differing}" for result in found)
-    look = spec.command("changes", "FILE", "--table", found[0].table, "--key", "KEY")
-    message = (
-        f"tables differ from their source database ({counts}): `{look}` shows the history of a "
-        "row; load the table in full again to repair it"
-    )
+    differing = ", ".join(map(_differing, found))
+    rows = next((result for result in found if result.method != "counts"), None)
+    if rows is None:
+        look = spec.command("verify", "FILE", "--table", found[0].table, "--method", "full")
+        then = f"`{look}` finds the rows"
+    else:
+        look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
+        then = f"`{look}` shows the history of a row; load the table in full again to repair it"
+    message = f"tables differ from their source database ({differing}): {then}"
     if failed:
         message += f"; {_failed(failed, len(results))}"
     raise DifferenceError(message, code=Code.DATABASE_DIFFERS)
+
+
+def _differing(result: TableResult) -> str:
+    """By how much a table differs."""
+    what = " in the number of rows" if result.method == "counts" else ""
+    return f"{result.label} by {result.differing}{what}"
 
 
 def _failed(failed: list[TableResult], tables: int) -> str:
@@ -222,8 +233,15 @@ class _Table:
         self._as_of = as_of
         self._fixed: LakeState | None = None
 
-    def result(self, method: Method) -> TableResult:
+    def results(self, method: Method) -> Iterator[TableResult]:
         """What comes of the table, also where it cannot be compared."""
+        result = self._result(method)
+        yield result
+        if result.method == "changed" and result.outcome == VERIFIED and self._table.where is None:
+            # What no change told of may show in the number of rows.
+            yield self._result("counts")
+
+    def _result(self, method: Method) -> TableResult:
         try:
             if self._as_of is not None:
                 self._fixed = lake_state(self._lake, self._spec, self._table, self._as_of)
