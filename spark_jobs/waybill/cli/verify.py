@@ -97,8 +97,8 @@ def _print(spec: Migration, results: list[TableResult], documents: list[dict[str
     ]
     print_table(titles, rows, spec.name)
     for result, plain in zip(results, documents, strict=True):
-        if result.sentence:
-            line = f"{result.label}: {result.sentence}"
+        if plain["sentence"]:
+            line = f"{result.label}: {plain['sentence']}"
             console().print(line, markup=False, soft_wrap=True)
         for found in plain["differences"][:SHOWN]:
             _print_difference(result.label, found)

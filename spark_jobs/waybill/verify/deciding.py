@@ -23,7 +23,7 @@ from waybill.report import BEGAN
 from waybill.spec.durations import seconds_of
 from waybill.verify.comparing import LakeRow, lake_rows
 from waybill.verify.pace import Pace
-from waybill.verify.plan import Canonical, RowTexts, digest
+from waybill.verify.plan import Canonical, RowTexts, digest, image_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -360,9 +360,15 @@ class Deciding:
             return f"-/{state.truncated}"
         return f"{row.order}/{digest(row.row).hex()}/{state.truncated}"
 
+    def _key_in_lake(self, key: str, own: LakeRow | None) -> dict[str, str | None]:
+        """A key as the lake has it, by which the row's history is found."""
+        if own is not None and own.key is not None:
+            return image_of(own.key)
+        return self._table.key_in_lake(json.loads(key))
+
     def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
         row = look.theirs(key)
-        in_lake = self._table.key_in_lake(json.loads(key))
+        in_lake = self._key_in_lake(key, own)
         theirs, ours = row[0], None if own is None else own.row
         if theirs is None or ours is None:
             what = MISSING_IN_LAKE if theirs is not None else MISSING_IN_DATABASE
