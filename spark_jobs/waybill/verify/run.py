@@ -259,7 +259,8 @@ class _Table:
 
         Of one that is not there, as after a DROP, the lake has to have no row either.
         """
-        result = self._not_compared(first, method, self._table.why_not, FAILED)
+        outcome = SKIPPED if self._table.is_skipped else FAILED
+        result = self._not_compared(first, method, self._table.why_not, outcome)
         if self._table.why_not != NO_TABLE or result.in_lake:
             return result
         return result._replace(outcome=VERIFIED)
@@ -395,9 +396,13 @@ class _Table:
         if self._table.only_in_lake:
             names = ", ".join(self._table.only_in_lake)
             sentences.append(f"not compared, because the database does not have them: {names}")
-        if self._table.hidden:
-            names = ", ".join(self._table.hidden)
-            sentences.append(f"not compared, because map drops or masks them: {names}")
+        if self._table.dropped:
+            names = ", ".join(self._table.dropped)
+            sentences.append(f"not compared, because map drops them: {names}")
+        if self._table.masked:
+            names = ", ".join(self._table.masked)
+            why = "map masks them and their values may be written in several ways"
+            sentences.append(f"not compared, because {why}: {names}")
         if beyond:
             sentences.append(
                 f"{LOOKED_INTO + beyond} keys differ, {beyond} of which were not examined"
