@@ -342,13 +342,14 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
         `{"report": …}`, with `"error"` beside it where anything differs or a table could not be
         verified; see `main`.
     """
-    from waybill.verify.run import check_equal, run_verify
+    from waybill.verify.run import by_outcome, check_equal, run_verify
 
     migration = loaded(spec).for_stage(VERIFY)
     with _session(None, migration) as session:
         lake = Lake.open(session, migration)
         results = run_verify(migration, lake, progress=_progress(VERIFY))
-    report = {"stage": VERIFY, "tables": [result.figures for result in results]}
+    figures = [result.figures for result in results]
+    report = {"stage": VERIFY, "tables": figures, "outcomes": by_outcome(results)}
     try:
         check_equal(migration, results)
     except (ConfigurationError, DifferenceError) as error:

@@ -84,6 +84,8 @@ def seconds_to_wait(text: str | None) -> float | None:
 
 
 def _print(spec: Migration, results: list[TableResult], documents: list[dict[str, Any]]) -> None:
+    from waybill.verify.run import outcome_sentence
+
     titles = [
         *("table", "method", "in the database", "in the lake", "differ", "not decided", "read"),
         "outcome",
@@ -96,6 +98,7 @@ def _print(spec: Migration, results: list[TableResult], documents: list[dict[str
         for r in results
     ]
     print_table(titles, rows, spec.name)
+    console().print(outcome_sentence(results), markup=False, soft_wrap=True)
     for result, plain in zip(results, documents, strict=True):
         if plain["sentence"]:
             line = f"{result.label}: {plain['sentence']}"

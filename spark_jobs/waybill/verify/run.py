@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 LOOKED_INTO = 10_000
 """Keys of a table that are looked into; of more that differ only the number is told."""
 PIECES_OF_KEYS = 5_000
+NOT_COUNTED = "not counted, because map chooses its rows: `--method full` compares all of them"
 NAMED = 5
 """Tables that could not be verified that an error names with the reason; of more only the number
 is told."""
@@ -120,6 +121,7 @@ def run_verify(
                 record(lake, verification, result)
                 progress("verify: %s: %s", table.label, summary(result))
                 results.append(result)
+    progress("verify: %s", outcome_sentence(results))
     return results
 
 
@@ -170,6 +172,28 @@ def summary(result: TableResult) -> str:
     return f"{rows}: {found}{undecided}"
 
 
+def by_outcome(results: Sequence[TableResult]) -> dict[str, list[str]]:
+    """The tables by what came of them; one that was compared in any way counts as verified."""
+    outcomes: dict[str, Outcome] = {}
+    for result in results:
+        known = outcomes.get(result.label, SKIPPED)
+        outcomes[result.label] = max(known, result.outcome, key=(SKIPPED, VERIFIED, FAILED).index)
+    found: dict[str, list[str]] = {VERIFIED: [], SKIPPED: [], FAILED: []}
+    for label, outcome in outcomes.items():
+        found[outcome].append(label)
+    return found
+
+
+def outcome_sentence(results: Sequence[TableResult]) -> str:
+    """How many tables were verified, and which were not."""
+    found = by_outcome(results)
+    parts = [f"{counted(len(found[VERIFIED]), 'table')} verified"]
+    for outcome in (SKIPPED, FAILED):
+        if names := found[outcome]:
+            parts.append(f"{len(names)} {outcome} ({', '.join(names)})")
+    return ", ".join(parts)
+
+
 def check_equal(spec: Migration, results: list[TableResult]) -> None:
     """Stop if anything differs, or if a table could not be verified.
 
@@ -183,7 +207,7 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
     if not found and not failed:
         return
     if not found:
-        raise ConfigurationError(_failed(failed, len(results)), code=Code.DATABASE_TABLE)
+        raise ConfigurationError(_failed(failed, results), code=Code.DATABASE_TABLE)
     differing = ", ".join(map(_differing, found))
     rows = next((result for result in found if result.method != "counts"), None)
     if rows is None:
@@ -194,7 +218,7 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
         then = f"`{look}` shows the history of a row; load the table in full again to repair it"
     message = f"tables differ from their source database ({differing}): {then}"
     if failed:
-        message += f"; {_failed(failed, len(results))}"
+        message += f"; {_failed(failed, results)}"
     raise DifferenceError(message, code=Code.DATABASE_DIFFERS)
 
 
@@ -204,8 +228,9 @@ def _differing(result: TableResult) -> str:
     return f"{result.label} by {result.differing}{what}"
 
 
-def _failed(failed: list[TableResult], tables: int) -> str:
+def _failed(failed: list[TableResult], results: list[TableResult]) -> str:
     """A sentence on the tables that could not be verified."""
+    tables = len({result.label for result in results})
     reasons = [f"{result.label}: {result.sentence}" for result in failed[:NAMED]]
     if len(failed) > NAMED:
         reasons.append(f"and {len(failed) - NAMED} more")
@@ -236,8 +261,12 @@ class _Table:
     def results(self, method: Method) -> Iterator[TableResult]:
         """What comes of the table, also where it cannot be compared."""
         result = self._result(method)
+        some = result.method == "changed" and result.outcome == VERIFIED
+        if some and self._table.where is not None:
+            sentence = "; ".join(filter(None, (result.sentence, NOT_COUNTED)))
+            result = result._replace(sentence=sentence)
         yield result
-        if result.method == "changed" and result.outcome == VERIFIED and self._table.where is None:
+        if some and self._table.where is None:
             # What no change told of may show in the number of rows.
             yield self._result("counts")
 
@@ -268,8 +297,7 @@ class _Table:
     def _compare(self, first: LakeState, method: Method) -> TableResult:
         if method == "counts":
             if self._table.where is not None:
-                why = "not counted, because map chooses its rows: compare them"
-                return self._not_compared(first, method, why, SKIPPED)
+                return self._not_compared(first, method, NOT_COUNTED, SKIPPED)
             return self._counts(first)
         view = self._database.begin()
         only = self._changed(first) if method == "changed" and self._fixed is None else None
