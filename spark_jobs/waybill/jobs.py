@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -30,7 +31,7 @@ from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
-from waybill.stage_context import Options, StageContext
+from waybill.stage_context import Options, StageContext, check_tables_named, tables_in
 from waybill.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ def run_migration(
     tables: Sequence[str] = (),
     drop_held: bool = False,
     until_time: datetime | None = None,
+    differing: bool = False,
     on_stage: Callable[[StageReport], None] | None = None,
 ) -> Waybill:
     """Run a batch through all stages.
@@ -195,6 +197,8 @@ def run_migration(
         tables: names or patterns of those tables.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
         until_time: read topics up to this time at most.
+        differing: reload only the rows of the tables that their newest verification found to
+            differ.
         on_stage: is given each stage's account as soon as it is there, also that of a gate that
             says no.
 
@@ -211,8 +215,13 @@ def run_migration(
     if until_time is not None:
         migration.ending(until_time)
     options = Options(mode, drop_held, until_time, tables=tuple(tables))
-    check_tables_named(options)
+    check_tables_named(options, differing)
     with _session(spark, migration) as session:
+        if differing:
+            from waybill.verify.repair import keys_to_reload
+
+            keys = keys_to_reload(migration, Lake.open(session, migration), options.tables)
+            options = replace(options, keys=keys)
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
             try:
                 report = run_stage(stage, migration, waybill.batch, session, options)
@@ -401,27 +410,6 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         raise
     _write(given.result, result)
     return int(result["error"]["exit_code"]) if "error" in result else 0
-
-
-def tables_in(text: str) -> tuple[str, ...]:
-    """Names or patterns of tables in a text, with commas between."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def check_tables_named(options: Options) -> None:
-    """See that tables are named where some are reloaded, and only there.
-
-    Raises:
-        ConfigurationError: they are not.
-    """
-    if (options.mode == "reload") == bool(options.tables):
-        return
-    message = (
-        "mode reload takes some tables once more: name them, e.g. --reload shop.orders"
-        if options.mode == "reload"
-        else f"tables are named, and mode {options.mode} takes all: use mode reload"
-    )
-    raise ConfigurationError(message, code=Code.OPTION)
 
 
 def _asked(text: str) -> Asked:
