@@ -62,13 +62,13 @@ def test_only_the_rows_that_differ_come_again(spark, feed, unmasked):
     assert {row[0] for row in rows.select(LAKE_KEY).collect()} == {'{"id":"1"}', '{"id":"2"}'}
     (result,) = run_verify(spec, lake)
     assert (result.in_lake, result.differing, result.undecided) == (5, 0, 0), result
-    with pytest.raises(ConfigurationError, match="no row of .* is known to differ"):
+    with pytest.raises(ConfigurationError, match=r"no row of .* is known to differ"):
         reload(spec, spark, differing=True)
 
 
 def test_what_cannot_be_chosen_by_keys_is_said(spark, feed, unmasked, monkeypatch):
     spec, lake = unmasked
-    with pytest.raises(ConfigurationError, match="no row of .* is known to differ"):
+    with pytest.raises(ConfigurationError, match=r"no row of .* is known to differ"):
         reload(spec, spark, differing=True)
     run_verify(spec, lake)
     run(spark, spec, feed)
