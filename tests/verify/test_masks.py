@@ -15,8 +15,8 @@ from tests.verify.live import run
 from tests.verify.postgres_feed import PostgresFeed
 from waybill.errors import ConfigurationError
 from waybill.verify.deciding import DIFFERS, MASKED, MISSING_IN_DATABASE, MISSING_IN_LAKE
-from waybill.verify.newest import SKIPPED
-from waybill.verify.run import check_equal, run_verify
+from waybill.verify.newest import SKIPPED, VERIFIED
+from waybill.verify.run import Asked, check_equal, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 PEPPER = "a pepper that nobody knows"
@@ -111,10 +111,13 @@ def test_a_masked_key_whose_values_have_several_texts_is_skipped(spark, migratio
     spec = migration("debezium-json", **masks)
     feed.insert(1, 2)
     lake = run(spark, spec, feed)
-    (result,) = run_verify(spec, lake)
+    result, counted = run_verify(spec, lake)
     assert (result.outcome, result.undecided) == (SKIPPED, 2)
     assert "map masks its key" in result.sentence
-    check_equal(spec, [result])
+    assert (counted.method, counted.in_database, counted.differing) == ("counts", 2, 0)
+    check_equal(spec, [result, counted])
+    (counted,) = run_verify(spec, lake, Asked(method="counts"))
+    assert (counted.outcome, counted.in_lake) == (VERIFIED, 2)
 
 
 def test_the_key_of_a_mask_has_to_be_there(spark, migration, feed, monkeypatch):

@@ -108,6 +108,26 @@ def test_what_was_found_before_a_verification_ended_early_is_kept(spark, migrati
     assert found == [("gone", "changed"), ("gone", "counts"), ("_zoo", "full")]
 
 
+def test_a_table_whose_query_is_cancelled_does_not_keep_others_from_being_verified(
+    spark, migration, feeds
+):
+    for name in ("typed_gone", "typed_zoo"):
+        feeds[name].insert(1)
+        feeds[name].flush()
+    spec = migration("debezium-json", **KEY)
+    lake = run(spark, spec, feeds["typed_zoo"])
+    session = feeds["typed_gone"].session
+    # Whoever reads the table waits for this one, and gives up.
+    session.execute("LOCK TABLE typed_gone IN ACCESS EXCLUSIVE MODE")
+    other = feeds["typed_zoo"].session
+    other.execute("ALTER ROLE reader SET lock_timeout = '200ms'")
+    other.commit()
+    locked, zoo = run_verify(spec, lake)
+    assert locked.outcome == FAILED
+    assert "lock timeout" in locked.sentence
+    assert (zoo.outcome, zoo.in_database, zoo.differing) == (VERIFIED, 1, 0)
+
+
 def test_a_batch_that_is_not_there_cannot_be_asked_for(spark, migration, feeds):
     feeds["typed_zoo"].insert(1)
     spec = migration("debezium-json", **KEY)

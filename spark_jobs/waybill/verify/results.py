@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,15 +110,20 @@ def difference_dict(found: Difference) -> dict[str, Any]:
     }
 
 
-def record(lake: Lake, verification: str, result: TableResult) -> None:
-    """Keep what a verification found about a table.
+def record(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
+    """Keep what a verification found about one table.
+
+    Args:
+        lake: the lake.
+        verification: its id.
+        results: that of rows, that of their number, or both.
 
     Raises:
         ConflictError: others recorded something first each time; nothing was kept.
     """
     for left in reversed(range(TRIES)):
         try:
-            _record(lake, verification, result)
+            _record(lake, verification, results)
         except ConflictError:
             if not left:
                 raise
@@ -125,31 +131,31 @@ def record(lake: Lake, verification: str, result: TableResult) -> None:
             return
 
 
-def _record(lake: Lake, verification: str, result: TableResult) -> None:
+def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
     started = time.monotonic()
     now = datetime.now(UTC)
-    table = result.label
-    rows: list[tuple[Any, ...]] = [
-        (verification, now, "table", table, None, result.method, _json(result.figures))
-    ]
-    for found in result.differences[:KEPT]:
-        body = _json({**difference_dict(found), "seen": found.seen._asdict()})
-        rows.append((verification, now, "difference", table, found.at, found.what, body))
-    for key, pending in result.pending.items():
-        rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
+    rows: list[tuple[Any, ...]] = []
     report = StageReport(STAGE, verification)
-    if result.outcome == VERIFIED:
-        # Of others the next verification goes on from the one before this.
-        report.details[table] = {
-            "method": result.method,
-            "differing": result.differing,
-            "undecided": result.undecided,
-        }
+    goes_on: dict[str, int] = {}
+    for result in results:
+        table = result.label
+        rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
+        for found in result.differences[:KEPT]:
+            body = _json({**difference_dict(found), "seen": found.seen._asdict()})
+            rows.append((verification, now, "difference", table, found.at, found.what, body))
+        for key, pending in result.pending.items():
+            rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
+        if result.changes is not None:
+            goes_on[table] = result.changes
+        if result.outcome == VERIFIED:
+            # Of others the next verification goes on from the one before this.
+            what = {"differing": result.differing, "undecided": result.undecided}
+            known = report.details.get(table, {})
+            report.details[table] = {"method": result.method, **what, **known}
+            report.details[table]["counted"] = result.method == "counts"
     name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
     before = lake.last(name, STAGE)
-    known = {} if before is None else before.cursor["changes"]
-    goes_on = {} if result.changes is None else {table: result.changes}
-    report.cursor = {"changes": {**known, **goes_on}}
+    report.cursor = {"changes": {**({} if before is None else before.cursor["changes"]), **goes_on}}
     branch = lake.branch(name, STAGE, verification, False)
     branch.append_rows(rows, VERIFICATIONS)
     land(branch, report, NAME, started)
@@ -197,6 +203,9 @@ def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pend
 def _last_of(lake: History, name: str, table: str, counts: bool) -> str | None:
     for commit in lake.commits(name):
         found = commit.report["details"].get(table)
-        if found is not None and (found["method"] == "counts") == counts:
+        if found is None:
+            continue
+        of_counts = found["method"] == "counts"
+        if (of_counts or found.get("counted", False)) if counts else not of_counts:
             return commit.batch
     return None

@@ -11,7 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from waybill.counting import counted
-from waybill.errors import Code, ConfigurationError, DifferenceError, LakeError
+from waybill.errors import (
+    Code,
+    ConfigurationError,
+    DifferenceError,
+    LakeError,
+    UnreachableError,
+)
 from waybill.merge.position import STAGE, position_of
 from waybill.spec.durations import seconds_of
 from waybill.spec.verification import Method
@@ -117,10 +123,15 @@ def run_verify(
         tables = compared_tables(lake, spec, state, database, asked.table)
         for table in with_unlisted(lake, tables):
             one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
-            for result in one.results(method):
-                record(lake, verification, result)
-                progress("verify: %s: %s", table.label, summary(result))
-                results.append(result)
+            found: list[TableResult] = []
+            try:
+                for result in one.results(method):
+                    found.append(result)
+                    progress("verify: %s: %s", table.label, summary(result))
+            finally:
+                if found:
+                    record(lake, verification, found)
+            results += found
     progress("verify: %s", outcome_sentence(results))
     return results
 
@@ -173,11 +184,11 @@ def summary(result: TableResult) -> str:
 
 
 def by_outcome(results: Sequence[TableResult]) -> dict[str, list[str]]:
-    """The tables by what came of them; one that was compared in any way counts as verified."""
+    """The tables by what came of them; one that was not verified in any way counts as that."""
     outcomes: dict[str, Outcome] = {}
     for result in results:
-        known = outcomes.get(result.label, SKIPPED)
-        outcomes[result.label] = max(known, result.outcome, key=(SKIPPED, VERIFIED, FAILED).index)
+        known = outcomes.get(result.label, VERIFIED)
+        outcomes[result.label] = max(known, result.outcome, key=(VERIFIED, SKIPPED, FAILED).index)
     found: dict[str, list[str]] = {VERIFIED: [], SKIPPED: [], FAILED: []}
     for label, outcome in outcomes.items():
         found[outcome].append(label)
@@ -262,6 +273,7 @@ class _Table:
         """What comes of the table, also where it cannot be compared."""
         result = self._result(method)
         some = result.method == "changed" and result.outcome == VERIFIED
+        some |= self._table.is_skipped and method != "counts"
         if some and self._table.where is not None:
             sentence = "; ".join(filter(None, (result.sentence, NOT_COUNTED)))
             result = result._replace(sentence=sentence)
@@ -276,20 +288,36 @@ class _Table:
                 self._fixed = lake_state(self._lake, self._spec, self._table, self._as_of)
             # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
             first = self._fixed or lake_state(self._lake, self._spec, self._table)
-            if self._table.why_not:
+            if self._table.is_skipped and method != "counts":
+                return self._not_compared(first, method, self._table.why_not, SKIPPED)
+            if self._table.why_not and not self._table.is_skipped:
                 return self._without_table(first, method)
             return self._compare(first, method)
-        except (ConfigurationError, LakeError) as error:
+        except (ConfigurationError, LakeError, UnreachableError) as error:
+            if isinstance(error, UnreachableError):
+                self._check_answers(error)
             state = lake_state(self._lake, self._spec, self._table)
             return self._not_compared(state, method, str(error), FAILED)
+
+    def _check_answers(self, error: UnreachableError) -> None:
+        """See that the database still answers, and only what was asked of this table failed.
+
+        So a table whose query is always cancelled does not keep others from being verified.
+
+        Raises:
+            UnreachableError: it does not; the one that was met.
+        """
+        try:
+            self._database.begin()
+        except UnreachableError:
+            raise error from None
 
     def _without_table(self, first: LakeState, method: Method) -> TableResult:
         """The result of a table that the database does not give.
 
         Of one that is not there, as after a DROP, the lake has to have no row either.
         """
-        outcome = SKIPPED if self._table.is_skipped else FAILED
-        result = self._not_compared(first, method, self._table.why_not, outcome)
+        result = self._not_compared(first, method, self._table.why_not, FAILED)
         if self._table.why_not != NO_TABLE or result.in_lake:
             return result
         return result._replace(outcome=VERIFIED)
