@@ -161,8 +161,8 @@ def changes_of_rows(
     ends = [_newest(own, truncates, limit) if own else RowChanges([], False) for own in of_key]
     every: dict[str, dict[Any, dict[str, Any]]] = {}
     for row in (row for end in ends for row in end.rows):
-        place = tuple(row[name] for name in ("topic", "partition", "offset", "index"))
-        every.setdefault(qualified_name(row) or row["topic"], {})[place] = row
+        log_place = tuple(row[name] for name in ("topic", "partition", "offset", "index"))
+        every.setdefault(qualified_name(row) or row["topic"], {})[log_place] = row
     facts = {name: merged_facts(lake, name, [*rows.values()]) for name, rows in every.items()}
     # One change may be of two rows, and a TRUNCATE of all: each has its own sentence on it.
     return [

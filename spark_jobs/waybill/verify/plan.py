@@ -241,11 +241,11 @@ class RowTexts:
             return None
         if not self._masks:
             return texts[: self._count]
-        row = list(texts[: self._count])
+        masked = list(texts[: self._count])
         for place, mask in self._masks:
-            text = row[place]
-            row[place] = None if text is None else mask(text)
-        return tuple(row)
+            text = masked[place]
+            masked[place] = None if text is None else mask(text)
+        return tuple(masked)
 
     def of_image(self, image: Mapping[str, str | None]) -> Canonical:
         """A row of the lake; what the source never told of it is null."""
