@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +30,7 @@ from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
-from waybill.stage_context import Options, StageContext, check_tables_named, tables_in
+from waybill.stage_context import Options, StageContext
 from waybill.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -181,7 +180,6 @@ def run_migration(
     tables: Sequence[str] = (),
     drop_held: bool = False,
     until_time: datetime | None = None,
-    differing: bool = False,
     on_stage: Callable[[StageReport], None] | None = None,
 ) -> Waybill:
     """Run a batch through all stages.
@@ -197,8 +195,6 @@ def run_migration(
         tables: names or patterns of those tables.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
         until_time: read topics up to this time at most.
-        differing: reload only the rows of the tables that their newest verification found to
-            differ.
         on_stage: is given each stage's account as soon as it is there, also that of a gate that
             says no.
 
@@ -215,13 +211,8 @@ def run_migration(
     if until_time is not None:
         migration.ending(until_time)
     options = Options(mode, drop_held, until_time, tables=tuple(tables))
-    check_tables_named(options, differing)
+    check_tables_named(options)
     with _session(spark, migration) as session:
-        if differing:
-            from waybill.verify.repair import keys_to_reload
-
-            keys = keys_to_reload(migration, Lake.open(session, migration), options.tables)
-            options = replace(options, keys=keys)
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
             try:
                 report = run_stage(stage, migration, waybill.batch, session, options)
@@ -348,17 +339,15 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
     """Compare the merged tables with their source database (`waybill.verify`).
 
     Returns:
-        `{"report": …}`, with `"error"` beside it where anything differs or a table could not be
-        verified; see `main`.
+        `{"report": …}`, with `"error"` beside it where `check_equal` raises one; see `main`.
     """
     from waybill.verify.run import by_outcome, check_equal, run_verify
 
     migration = loaded(spec).for_stage(VERIFY)
     with _session(None, migration) as session:
-        lake = Lake.open(session, migration)
-        results = run_verify(migration, lake, progress=_progress(VERIFY))
-    figures = [result.figures for result in results]
-    report = {"stage": VERIFY, "tables": figures, "outcomes": by_outcome(results)}
+        results = run_verify(migration, Lake.open(session, migration), progress=_progress(VERIFY))
+    tables = [result.figures for result in results]
+    report = {"stage": VERIFY, "tables": tables, "outcomes": by_outcome(results)}
     try:
         check_equal(migration, results)
     except (ConfigurationError, DifferenceError) as error:
@@ -410,6 +399,27 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         raise
     _write(given.result, result)
     return int(result["error"]["exit_code"]) if "error" in result else 0
+
+
+def tables_in(text: str) -> tuple[str, ...]:
+    """Names or patterns of tables in a text, with commas between."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def check_tables_named(options: Options) -> None:
+    """See that tables are named where some are reloaded, and only there.
+
+    Raises:
+        ConfigurationError: they are not.
+    """
+    if (options.mode == "reload") == bool(options.tables):
+        return
+    message = (
+        "mode reload takes some tables once more: name them, e.g. --reload shop.orders"
+        if options.mode == "reload"
+        else f"tables are named, and mode {options.mode} takes all: use mode reload"
+    )
+    raise ConfigurationError(message, code=Code.OPTION)
 
 
 def _asked(text: str) -> Asked:

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import Code, ConfigurationError
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waybill.batches.kept_tables import RowKeys
     from waybill.lake import Lake
     from waybill.lake.decisions import Asked
     from waybill.spec.migration import Migration
@@ -43,41 +40,11 @@ class Options:
     decision: Asked | None = None
     tables: tuple[str, ...] = ()
     """Names or patterns of the tables that `reload` takes, as the lake has them."""
-    keys: RowKeys | None = None
-    """Of those tables only the rows of these keys; all rows where it is None."""
 
     @property
     def reads_source(self) -> bool:
         """Whether the snapshot looks for messages."""
         return self.mode not in ("replay", "reload")
-
-
-def tables_in(text: str) -> tuple[str, ...]:
-    """Names or patterns of tables in a text, with commas between."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def check_tables_named(options: Options, differing: bool = False) -> None:
-    """See that tables are named where some are reloaded, and only there.
-
-    Args:
-        options: how the run differs from the ordinary one.
-        differing: whether only rows are asked for that differ.
-
-    Raises:
-        ConfigurationError: they are not.
-    """
-    if differing and options.mode != "reload":
-        message = "rows that differ are reloaded by the names of their tables: add --reload TABLE"
-        raise ConfigurationError(message, code=Code.OPTION)
-    if (options.mode == "reload") == bool(options.tables):
-        return
-    message = (
-        "mode reload takes some tables once more: name them, e.g. --reload shop.orders"
-        if options.mode == "reload"
-        else f"tables are named, and mode {options.mode} takes all: use mode reload"
-    )
-    raise ConfigurationError(message, code=Code.OPTION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,24 +90,20 @@ def test_a_reload_before_anything_was_read(spark, spec, tmp_path):
     assert Lake.open(spark, whole).merged_tables() == {}
 
 
-def test_the_commands_of_the_docs(spark, spec, tmp_path, monkeypatch, capsys):
-    commands = re.findall(r"`waybill (run FILE --reload [^`]+)`", PAGE.read_text(encoding="utf-8"))
-    assert len(commands) == 2
+def test_the_command_of_the_docs(spark, spec, tmp_path, monkeypatch):
+    found = re.findall(r"`waybill (run FILE --reload [^`]+)`", PAGE.read_text(encoding="utf-8"))
+    (command,) = found
     monkeypatch.setattr(spark, "stop", lambda: None)
     bring(tmp_path, "1", [message(1, "INSERT", None, row(1), "orders")])
     run_migration(spec(select={"exclude": ["shop.orders"]}), batch="b1", spark=spark)
     whole = spec()
+    assert "shop.orders" not in Lake.open(spark, whole).merged_tables()
     file = tmp_path / "shop.yaml"
     file.write_text(yaml.safe_dump(whole.model_dump(exclude_unset=True)), encoding="utf-8")
-    ends = []
-    for command in commands:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(file) if word == "FILE" else word for word in command.split()])
-        ends.append(int(ended.value.code or 0))
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(file) if word == "FILE" else word for word in command.split()])
+    assert not ended.value.code
     assert rows_of(spark, whole, "shop.orders") == [row(1)]
-    # Nobody has verified anything here.
-    assert ends == [0, 2]
-    assert "no row of shop.orders is known to differ" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

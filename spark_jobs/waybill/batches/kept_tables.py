@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +15,6 @@ if TYPE_CHECKING:
 
 _TAKEN = ("ok", "refused", "waiting", "schema")
 _NAMES = ("database", "schema", "table")
-_KEYS = ("key", "old_key")
-
-RowKeys = Mapping[str, frozenset[frozenset[tuple[str, str | None]]]]
-"""Keys of rows by the names of their tables: each the columns with the texts that images have."""
 
 
 class KeptTables:
@@ -28,15 +22,13 @@ class KeptTables:
 
     Args:
         tables: names or patterns of the tables.
-        keys: of those tables only the changes that are about one of these rows; a TRUNCATE is about
-            none. All changes where it is None.
 
     Attributes:
         rows: how many were kept, without those that tell schemas.
     """
 
-    def __init__(self, tables: tuple[str, ...], keys: RowKeys | None = None) -> None:
-        self._tables, self._keys = tables, keys
+    def __init__(self, tables: tuple[str, ...]) -> None:
+        self._tables = tables
         self._known: dict[tuple[str | None, ...], bool] = {}
         self.rows = 0
 
@@ -53,14 +45,6 @@ class KeptTables:
                     outcomes, reasons, zip(*columns, strict=True), strict=True
                 )
             ]
-            if self._keys is not None:
-                keys = zip(*(batch.column(name).to_pylist() for name in _KEYS), strict=True)
-                kept = [
-                    own and (outcome == "schema" or self._is_about(table, texts))
-                    for own, outcome, table, texts in zip(
-                        kept, outcomes, map(_named, zip(*columns, strict=True)), keys, strict=True
-                    )
-                ]
             mask = np.array(kept, np.bool_)
             self.rows += sum(o != "schema" for o, k in zip(outcomes, kept, strict=True) if k)
             found = batch.filter(pa.array(mask))
@@ -71,17 +55,8 @@ class KeptTables:
         found = self._known.get(names)
         if found is None:
             database, _, table = names
-            whole = _named(names)
+            whole = ".".join(part for part in names if part)
             short = ".".join(part for part in (database, table) if part)
             found = bool(table) and fits((whole, short), self._tables)
             self._known[names] = found
         return found
-
-    def _is_about(self, table: str, texts: tuple[str | None, ...]) -> bool:
-        """Whether a change is about a row of one of the keys."""
-        wanted = () if self._keys is None else self._keys.get(table, ())
-        return any(frozenset(json.loads(t).items()) in wanted for t in texts if t is not None)
-
-
-def _named(names: tuple[str | None, ...]) -> str:
-    return ".".join(part for part in names if part)

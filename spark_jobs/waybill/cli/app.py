@@ -78,14 +78,6 @@ def run(
             "archive. May be repeated.",
         ),
     ] = None,
-    differing: Annotated[
-        bool,
-        typer.Option(
-            "--differing",
-            help="With --reload: only the rows that the table's newest verification found to "
-            "differ from its source database.",
-        ),
-    ] = False,
     drop_held: Annotated[
         bool,
         typer.Option(
@@ -110,7 +102,7 @@ def run(
     if full and reload:
         raise ConfigurationError("--full takes all tables, and --reload some: leave one out")
     mode = "full" if full else "reload" if reload else "incremental"
-    ways = Ways(mode, drop_held, until_time, tuple(reload or ()), differing)
+    ways = Ways(mode, drop_held, until_time, tuple(reload or ()))
     run_command(migration, until, batch, ways, json)
 
 

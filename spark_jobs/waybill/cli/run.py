@@ -24,14 +24,12 @@ class Ways(NamedTuple):
         drop_held: drop what a failed gate holds.
         until_time: read topics up to this time at most, as people write it.
         tables: which tables mode `reload` takes.
-        differing: of those only the rows that their newest verification found to differ.
     """
 
     mode: str = "incremental"
     drop_held: bool = False
     until_time: str | None = None
     tables: tuple[str, ...] = ()
-    differing: bool = False
 
 
 def run_command(
@@ -55,7 +53,6 @@ def run_command(
                 batch=waybill.batch,
                 mode=ways.mode,
                 tables=ways.tables,
-                differing=ways.differing,
                 drop_held=ways.drop_held,
                 until_time=end,
                 on_stage=waybill.stages.append,

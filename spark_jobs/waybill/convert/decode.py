@@ -253,7 +253,7 @@ class Decoding:
             upto: snapshot of the archive up to which everything was decoded before.
             report: gets the counts.
         """
-        tables, keys = self.context.options.tables, self.context.options.keys
+        tables = self.context.options.tables
         if upto is None:
             return
         lake = self.context.lake
@@ -271,7 +271,7 @@ class Decoding:
         decode = self._decode(tally)
 
         def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            kept = KeptTables(tables, keys)
+            kept = KeptTables(tables)
             yield from kept.of(decode(batches))
             counts.add_of_task(kept=kept.rows)
 

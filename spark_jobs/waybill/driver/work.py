@@ -18,12 +18,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from waybill.connections import variable_of
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
-from waybill.jobs import MODES, UPKEEP, VERIFY, described, result_of
+from waybill.jobs import MODES, UPKEEP, VERIFY, described, result_of, tables_in
 from waybill.lake.decisions import DECISIONS, Asked
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
 from waybill.spec.file import SpecificationError, load_migration
-from waybill.stage_context import Options, tables_in
+from waybill.stage_context import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

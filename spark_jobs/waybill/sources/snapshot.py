@@ -129,9 +129,6 @@ def _dumps(spec: Migration, context: StageContext) -> dict[str, Dump]:
     """The dumps that the batch looks at; of a reload those of its tables."""
     if context.options.mode != "reload":
         return spec.full
-    if context.options.keys is not None:
-        # A dump takes the place of the whole table.
-        return {}
     return {
         table: dump for table, dump in spec.full.items() if fits((table,), context.options.tables)
     }

@@ -226,7 +226,7 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
         then = f"`{look}` finds the rows"
     else:
         look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
-        then = f"`{look}` shows the history of a row, which tells how to repair it"
+        then = f"`{look}` shows the history of a row; load the table in full again to repair it"
     message = f"tables differ from their source database ({differing}): {then}"
     if failed:
         message += f"; {_failed(failed, results)}"
