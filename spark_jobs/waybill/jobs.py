@@ -339,18 +339,18 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
     """Compare the merged tables with their source database (`waybill.verify`).
 
     Returns:
-        `{"report": …}`, with `"error"` beside it where anything differs; see `main`.
+        `{"report": …}`, with `"error"` beside it where `check_equal` raises one; see `main`.
     """
-    from waybill.verify.run import check_equal, run_verify
+    from waybill.verify.run import by_outcome, check_equal, run_verify
 
     migration = loaded(spec).for_stage(VERIFY)
     with _session(None, migration) as session:
-        lake = Lake.open(session, migration)
-        results = run_verify(migration, lake, progress=_progress(VERIFY))
-    report = {"stage": VERIFY, "tables": [result.figures for result in results]}
+        results = run_verify(migration, Lake.open(session, migration), progress=_progress(VERIFY))
+    tables = [result.figures for result in results]
+    report = {"stage": VERIFY, "tables": tables, "outcomes": by_outcome(results)}
     try:
         check_equal(migration, results)
-    except DifferenceError as error:
+    except (ConfigurationError, DifferenceError) as error:
         sentence = described(error)
         _say(VERIFY, error, sentence["message"])
         return {"error": sentence, "report": report}

@@ -55,6 +55,23 @@ def test_more_than_a_page_takes_is_counted(shown, monkeypatch):
     assert {row.more for row in found.differences} <= {0, 1}
 
 
+def test_a_table_that_could_not_be_verified_is_named(shown, monkeypatch):
+    figures = dict.fromkeys(("in_database", "in_lake", "differing", "undecided"), 0)
+    figures |= {"method": "full", "read_at": "2026-01-02T03:04:05Z", "position": None}
+    kept = [
+        {"verification": "v", "table": "shop.a", "sentence": "permission denied", **figures},
+        {"verification": "v", "table": "shop.b", "sentence": "", **figures},
+    ]
+    kept[0]["outcome"] = "not verified"
+    monkeypatch.setattr(verification_view, "last_results", lambda _: kept)
+    found = view()
+    assert found.is_bad
+    assert found.state == (
+        "Nothing differs in the tables that were verified; shop.a could not be verified."
+    )
+    assert [table.outcome for table in found.tables] == ["not verified", "verified"]
+
+
 def test_what_was_never_verified_says_so(shown):
     shown.file("prices")
     spec = known_migration("prices")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 
 from tests.spark.test_mapping import TABLES, message, publish, published, row, rows_of, statement
+from waybill import cli
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
 
+PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 pytestmark = pytest.mark.spark
 
 
@@ -82,6 +88,22 @@ def test_a_reload_before_anything_was_read(spark, spec, tmp_path):
     waybill = run_migration(whole, batch="b1", spark=spark, mode="reload", tables=["shop.people"])
     assert waybill.stage("convert").rows_out == 0
     assert Lake.open(spark, whole).merged_tables() == {}
+
+
+def test_the_command_of_the_docs(spark, spec, tmp_path, monkeypatch):
+    found = re.findall(r"`waybill (run FILE --reload [^`]+)`", PAGE.read_text(encoding="utf-8"))
+    (command,) = found
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    bring(tmp_path, "1", [message(1, "INSERT", None, row(1), "orders")])
+    run_migration(spec(select={"exclude": ["shop.orders"]}), batch="b1", spark=spark)
+    whole = spec()
+    assert "shop.orders" not in Lake.open(spark, whole).merged_tables()
+    file = tmp_path / "shop.yaml"
+    file.write_text(yaml.safe_dump(whole.model_dump(exclude_unset=True)), encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(file) if word == "FILE" else word for word in command.split()])
+    assert not ended.value.code
+    assert rows_of(spark, whole, "shop.orders") == [row(1)]
 
 
 @pytest.mark.parametrize(

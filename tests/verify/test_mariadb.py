@@ -15,7 +15,7 @@ from tests.verify.live import Live, run
 from tests.verify.mariadb_feed import ZONE, MariaDBFeed
 from waybill.connections import get_connection
 from waybill.verify.databases import database_of
-from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.deciding import DIFFERS, MASKED, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.run import Asked, run_verify
 
 SETTINGS = {
@@ -181,4 +181,6 @@ def test_a_table_with_another_name_a_condition_and_a_mask(spark, migration, feed
     run_verify(spec, lake)
     run(spark, spec, feed)
     (result,) = run_verify(spec, lake)
-    assert [(d.key["id"], [*d.columns]) for d in result.differences] == [("6", ["tiny"])]
+    (found,) = result.differences
+    assert (found.key["id"], [*found.columns]) == ("6", ["tiny", "body"])
+    assert found.columns["body"] == (MASKED, MASKED)

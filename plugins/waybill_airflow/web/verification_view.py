@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.verify.newest import NAME, label_of, last_results
+from waybill.verify.newest import FAILED, NAME, VERIFIED, label_of, last_results
 from waybill_airflow.web.lake_reading import read_lake
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
     from waybill.spec.migration import Migration
+    from waybill.verify.newest import Outcome
 
 MOST = 100
 """So many differences a page shows."""
@@ -38,6 +39,7 @@ class TableView(NamedTuple):
         sentence: what else is to be known.
         read_at: when the database was read, ISO 8601.
         position: of the database's log then; empty where it is not known.
+        outcome: whether it was verified; `sentence` says why not.
     """
 
     name: str
@@ -50,6 +52,7 @@ class TableView(NamedTuple):
     sentence: str
     read_at: str
     position: str
+    outcome: Outcome
 
 
 class DifferenceView(NamedTuple):
@@ -81,7 +84,7 @@ class VerificationView(NamedTuple):
         more: how many others are kept.
         command: verifies again.
         state: all of it in a sentence.
-        is_bad: whether anything differs.
+        is_bad: whether anything differs, or a table could not be verified.
     """
 
     name: str
@@ -112,7 +115,7 @@ def verification_view(spec: Migration) -> VerificationView:
         max(0, len(found) - MOST),
         command,
         _state(tables, differing, undecided),
-        differing > 0,
+        differing > 0 or bool(_failed(tables)),
     )
 
 
@@ -120,11 +123,19 @@ def _state(tables: list[TableView], differing: int, undecided: int) -> str:
     if not tables:
         return "No table was verified yet."
     if differing:
-        wrong = [table.name for table in tables if table.differing]
+        wrong = dict.fromkeys(table.name for table in tables if table.differing)
         return f"{differing:,} rows differ from the database, in {', '.join(wrong)}."
+    if failed := _failed(tables):
+        names = ", ".join(failed)
+        return f"Nothing differs in the tables that were verified; {names} could not be verified."
     if undecided:
         return f"Nothing differs; {undecided:,} rows are not decided, as they may be on their way."
     return "Nothing differs from the database."
+
+
+def _failed(tables: list[TableView]) -> list[str]:
+    """The names of those that could not be verified."""
+    return [table.name for table in tables if table.outcome == FAILED]
 
 
 def _found(lake: History) -> tuple[list[TableView], list[tuple[str, str, dict[str, Any]]]]:
@@ -149,7 +160,10 @@ def _found(lake: History) -> tuple[list[TableView], list[tuple[str, str, dict[st
 
 def _table(result: dict[str, Any]) -> TableView:
     name = label_of(result["table"], result.get("shard"))
-    return TableView(name, position=result["position"] or "", **{f: result[f] for f in FACTS})
+    # Lakes of before do not say it: then a table that could not be verified ended everything.
+    outcome = result.get("outcome", VERIFIED)
+    facts = {name: result[name] for name in FACTS}
+    return TableView(name, position=result["position"] or "", outcome=outcome, **facts)
 
 
 def _difference(table: str, what: str, body: dict[str, Any]) -> DifferenceView:

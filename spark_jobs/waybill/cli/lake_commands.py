@@ -235,8 +235,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="counts|changed|full",
-            help="Row counts, the rows that changed since the last verification, or all rows; by "
-            "default verify.method of the migration.",
+            help="Row counts, the rows that changed since the last verification and the counts, or "
+            "all rows; by default verify.method of the migration.",
         ),
     ] = None,
     as_of: Annotated[

@@ -102,9 +102,9 @@ def status_command(migration: Path, as_json: bool) -> None:
         print_table(titles, rows)
         _print_changes(tables)
     if verified:
-        titles = ["verified table", "method", "when", "differ", "not decided"]
+        titles = ["verified table", "method", "when", "differ", "not decided", "outcome"]
         names = ("method", "time", "differing", "undecided")
-        figures = [[one[name] for name in names] for one in verified]
+        figures = [[*(one[name] for name in names), one.get("outcome")] for one in verified]
         called = (label_of(one["table"], one.get("shard")) for one in verified)
         print_table(titles, [[name, *row] for name, row in zip(called, figures, strict=True)])
     if gate is not None:

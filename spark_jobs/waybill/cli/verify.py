@@ -26,6 +26,7 @@ def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
 
     Raises:
         DifferenceError: something does.
+        ConfigurationError: nothing does, and a table could not be verified.
     """
     spec = load_migration(migration)
     from waybill.jobs import VERIFY
@@ -83,15 +84,24 @@ def seconds_to_wait(text: str | None) -> float | None:
 
 
 def _print(spec: Migration, results: list[TableResult], documents: list[dict[str, Any]]) -> None:
-    titles = ["table", "method", "in the database", "in the lake", "differ", "not decided", "read"]
+    from waybill.verify.run import outcome_sentence
+
+    titles = [
+        *("table", "method", "in the database", "in the lake", "differ", "not decided", "read"),
+        "outcome",
+    ]
     rows = [
-        [r.label, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at]
+        [
+            *(r.label, r.method, r.in_database, r.in_lake, r.differing, r.undecided, r.read_at),
+            r.outcome,
+        ]
         for r in results
     ]
     print_table(titles, rows, spec.name)
+    console().print(outcome_sentence(results), markup=False, soft_wrap=True)
     for result, plain in zip(results, documents, strict=True):
-        if result.sentence:
-            line = f"{result.label}: {result.sentence}"
+        if plain["sentence"]:
+            line = f"{result.label}: {plain['sentence']}"
             console().print(line, markup=False, soft_wrap=True)
         for found in plain["differences"][:SHOWN]:
             _print_difference(result.label, found)

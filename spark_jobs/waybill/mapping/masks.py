@@ -21,6 +21,10 @@ DISTINCT = frozenset({"sha256", "hmac"})
 """Masks that give different values different texts, so that they may mask a key."""
 
 
+OF_NO_VALUE = frozenset({"null", "text"})
+"""Masks that make the same of every value."""
+
+
 def mask_function(mask: Mask) -> Callable[[str], str | None]:
     """What becomes of a value's exact text.
 

@@ -57,6 +57,18 @@ class _Taken(NamedTuple):
     mask: Callable[[str], str | None] | None
 
 
+class MappedColumn(NamedTuple):
+    """What becomes of a column that stays.
+
+    Attributes:
+        name: as it is called now.
+        mask: what hides its values, None where they stay.
+    """
+
+    name: str
+    mask: Mask | None
+
+
 class MappedTable:
     """A table and what becomes of its changes.
 
@@ -173,6 +185,18 @@ class MappedTable:
             return None
         renamed = ((old, new) for rule in self._rules for old, new in rule.rename.items())
         return next((new for old, new in renamed if old.casefold() == folded), known)
+
+    def column(self, name: str) -> MappedColumn | None:
+        """What becomes of a column of its rows; None where it goes.
+
+        Args:
+            name: exactly as rows name it; `called` is for statements.
+        """
+        dialect = self.source.dialect
+        if _is_dropped(name, self._rules, dialect):
+            return None
+        mask = _mask_of(name, self._rules, dialect)
+        return MappedColumn(_new_name(name, self._rules, dialect), mask)
 
     def hides(self, name: str, exact: bool = False) -> bool:
         """Whether the values of a column are masked, or it is dropped.
@@ -320,13 +344,7 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
             )
             raise ConfigurationError(message, code=Code.MAPPING)
         return None
-    renamed = (
-        new
-        for rule in rules
-        for old, new in rule.rename.items()
-        if same_column(column.name, old, schema.dialect)
-    )
-    called = next(renamed, column.name)
+    called = _new_name(column.name, rules, schema.dialect)
     mask = _mask_of(column.name, rules, schema.dialect)
     if mask is None:
         return _Taken(place, msgspec.structs.replace(column, name=called), None)
@@ -341,6 +359,13 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
     else:
         masked = Column(called, STRING, None, column.nullable)
     return _Taken(place, masked, mask_function(mask))
+
+
+def _new_name(name: str, rules: list[Rule], dialect: str) -> str:
+    renamed = (
+        new for rule in rules for old, new in rule.rename.items() if same_column(name, old, dialect)
+    )
+    return next(renamed, name)
 
 
 def _mask_of(name: str, rules: list[Rule], dialect: str) -> Mask | None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from waybill.merge.renamings import Renamings
     from waybill.merge.state import MergeState
 
+ASKED_BY_PLACE = 1_000
+"""Of more rows the places are no filter: what was refused in the whole table is read."""
+
 
 def changes_of(rows: list[dict[str, Any]], renamed: Renamings = ()) -> dict[Place, Change]:
     """The changes that rows of the log stand for, by place, with the names of now.
@@ -70,7 +73,9 @@ def merged_facts(
     state = position.state.table(qualified)
     refused = {}
     if lake.exists(lake.log("merges")):
-        asked = {"kind": [REFUSED], "table": [qualified], **_places(rows)}
+        asked: dict[str, list[Any]] = {"kind": [REFUSED], "table": [qualified]}
+        if len(rows) <= ASKED_BY_PLACE:
+            asked |= _places(rows)
         kept = lake.scan(lake.log("merges"), (*CHANGE_PLACE, "reason"), asked, snapshot)
         refused = {place_of(row): row["reason"] for row in kept}
     later = lake.between(lake.log("changes"), position.changes, None)

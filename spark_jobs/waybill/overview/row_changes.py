@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from waybill.order import FULL_ROW
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
+    from waybill.merge.explain import Merged
     from waybill.merge.renamings import Renamings
 
 Asked = dict[str, list[str | int]]
@@ -87,12 +88,8 @@ def changes_of_row(
     ordered = _with_truncates((with_order(row, by_time) for row in rows), has_key)
     truncates: list[dict[str, Any]] = []
     own = (row for row in ordered if not _put_aside(row, truncates))
-    newest = nlargest(limit + 1, own, key=lambda row: in_order([row["order_key"]]))
-    found = newest[:limit]
-    if more := len(newest) > limit:
-        oldest = in_order([found[-1]["order_key"]]) if found else ()
-        truncates = [row for row in truncates if in_order([row["order_key"]]) > oldest]
-    return RowChanges(_explained(lake, sorted([*found, *truncates], key=by_order), merge), more)
+    found, more = _newest(nlargest(limit + 1, own, key=_by_order_key), truncates, limit)
+    return RowChanges(_explained(lake, found, merge), more)
 
 
 def _put_aside(row: dict[str, Any], truncates: list[dict[str, Any]]) -> bool:
@@ -114,21 +111,108 @@ def by_order(row: dict[str, Any]) -> tuple[Any, ...]:
     return in_order(row[name] for name in (*NAMES, "order_key"))
 
 
+def changes_of_rows(
+    lake: History, table: str, keys: Sequence[dict[str, str | None]], limit: int, by_time: bool
+) -> list[RowChanges]:
+    """The changes of several rows of a table as `changes_of_row` gives them, in one look.
+
+    Args:
+        lake: the lake.
+        table: the table.
+        keys: of the rows: columns and the texts that images have.
+        limit: at most so many of each row, the newest, beside the TRUNCATEs that took it away.
+        by_time: whether source times decide (`order.ambiguous: source_time`).
+
+    Returns:
+        Those of each key, in the order of the keys.
+    """
+    if not keys:
+        return []
+    from waybill.merge.change_facts import merged_facts
+
+    renamed = position_of(lake).state.table(table).renamed
+    places = {frozenset(key.items()): place for place, key in enumerate(keys)}
+
+    def touched(row: dict[str, Any]) -> set[int]:
+        """The places of the keys that a change is about."""
+        texts = (row[name] for name in ("key", "old_key") if row[name] is not None)
+        named = (one for text in texts for one in keys_at(text, row.get("order_key"), renamed))
+        found = (places.get(frozenset(json.loads(one).items())) for one in named)
+        return {place for place in found if place is not None}
+
+    def accepts(row: dict[str, Any]) -> bool:
+        if written_name(row) != table:
+            return False
+        return row["operation"] == "truncate" or bool(touched(row))
+
+    chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts)
+    log = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
+    truncates: list[dict[str, Any]] = []
+    of_key: list[list[dict[str, Any]]] = [[] for _ in keys]
+    for row in (with_order(row, by_time) for row in log):
+        if _put_aside(row, truncates):
+            continue
+        for place in touched(row):
+            own = of_key[place]
+            own.append(row)
+            if len(own) > 2 * limit + 1:
+                # No more is kept of a row that changes all the time.
+                own[:] = nlargest(limit + 1, own, key=_by_order_key)
+    ends = [_newest(own, truncates, limit) if own else RowChanges([], False) for own in of_key]
+    every: dict[str, dict[Any, dict[str, Any]]] = {}
+    for row in (row for end in ends for row in end.rows):
+        log_place = tuple(row[name] for name in ("topic", "partition", "offset", "index"))
+        every.setdefault(qualified_name(row) or row["topic"], {})[log_place] = row
+    facts = {name: merged_facts(lake, name, [*rows.values()]) for name, rows in every.items()}
+    # One change may be of two rows, and a TRUNCATE of all: each has its own sentence on it.
+    return [
+        RowChanges(_with_outcomes([dict(row) for row in rows], lambda name, _: facts[name]), more)
+        for rows, more in ends
+    ]
+
+
+def _newest(own: list[dict[str, Any]], truncates: list[dict[str, Any]], limit: int) -> RowChanges:
+    """The newest changes of a row, and the TRUNCATEs among them, without what became of them."""
+    newest = nlargest(limit + 1, own, key=_by_order_key)
+    found = newest[:limit]
+    if more := len(newest) > limit:
+        oldest = _by_order_key(found[-1]) if found else ()
+        truncates = [row for row in truncates if _by_order_key(row) > oldest]
+    return RowChanges(sorted([*found, *truncates], key=by_order), more)
+
+
+def _by_order_key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return in_order([row["order_key"]])
+
+
 def _explained(
     lake: History, rows: list[dict[str, Any]], merge: Commit | None
+) -> list[dict[str, Any]]:
+    """The changes of a row with what the merge made of each; see `_with_outcomes`."""
+    from waybill.merge.change_facts import merged_facts
+
+    return _with_outcomes(rows, lambda name, own: merged_facts(lake, name, own, merge))
+
+
+def _with_outcomes(
+    rows: list[dict[str, Any]], facts_of: Callable[[str, list[dict[str, Any]]], Merged]
 ) -> list[dict[str, Any]]:
     """The changes of a row with what the merge made of each, under `outcome`.
 
     TRUNCATEs that took no row away are left out.
+
+    Args:
+        rows: of the log.
+        facts_of: what the merge knows of a table and of some rows of its log.
     """
-    from waybill.merge.change_facts import changes_of, merged_facts
+    from waybill.merge.change_facts import changes_of
     from waybill.merge.explain import explain
 
     by_table: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_table.setdefault(qualified_name(row) or row["topic"], []).append(row)
     for name, own in by_table.items():
-        facts = merged_facts(lake, name, own, merge)
+        facts = facts_of(name, own)
         changes = changes_of(own, facts.renamed)
         # The key that was asked for is the one that all of them touch.
         row_changes = [change for change in changes.values() if change.operation != "truncate"]

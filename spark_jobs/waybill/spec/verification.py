@@ -10,7 +10,8 @@ from waybill.spec.model import Model
 from waybill.spec.values import LengthOfTime, Schedule
 
 Method = Literal["counts", "changed", "full"]
-"""What is compared: numbers of rows, rows that changed since the last time, or all rows."""
+"""What is compared: numbers of rows, rows that changed since the last time and the numbers, or all
+rows."""
 
 
 class Verify(Model):
@@ -22,8 +23,8 @@ class Verify(Model):
     schedule: Schedule | None = None
     """When the DAG runs; without a schedule, only by hand."""
     method: Method = "changed"
-    """What is compared: `counts` of rows, the rows that `changed` since the last verification, or
-    all rows in `full`."""
+    """What is compared: `counts` of rows, the rows that `changed` since the last verification and
+    the counts, or all rows in `full`."""
     tables: dict[str, str] = Field(default_factory=dict)
     """Names that tables have in the database, by their names in the lake, where they differ."""
     connections: int = Field(default=2, ge=1, le=64)

@@ -63,6 +63,23 @@ def of_lake(column: SourceColumn) -> Text:
     return partial(_array_of_lake, item=normal) if column.array else normal
 
 
+def has_one_text(column: SourceColumn) -> bool:
+    """Whether a value has one text, in the database and in whatever brought it to the lake.
+
+    Only of such values a hash in the lake is the hash of the database's text.
+    """
+    kind = column.type.kind
+    if column.array or column.padded or kind in _NORMAL or (column.dialect, kind) in _READ:
+        return False
+    if column.type.is_integer:
+        return not column.declared.startswith(_SEVERAL) and "zerofill" not in column.declared
+    return check_for(column.type) is None
+
+
+_SEVERAL = ("tinyint(1)", "year")
+"""Integers of MySQL that some write as true and false, or with zeros in front."""
+
+
 def _as_far(convert: Text, text: str) -> str:
     """A text converted, or as it is where it is no value of its type."""
     try:

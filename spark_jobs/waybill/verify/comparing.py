@@ -73,11 +73,13 @@ class LakeRow(NamedTuple):
         order: of its newest change.
         row: its values; None of a tombstone.
         times: how many rows are like this; more than one only in tables without a key.
+        key: its key image as the lake has it; None in tables without a key.
     """
 
     order: str
     row: Canonical | None
     times: int = 1
+    key: str | None = None
 
 
 def differing_keys(
@@ -236,9 +238,9 @@ def lake_rows(
             ]
             chosen = pa.array([key in keys for key in row_keys], pa.bool_())
             wanted = batch.append_column("key", pa.array(row_keys, pa.string())).filter(chosen)
-            yield wanted.select(["key", ORDER, DELETED, IMAGE])
+            yield wanted.select(["key", KEY, ORDER, DELETED, IMAGE])
 
-    schema = f"key string, {ORDER} string, {DELETED} boolean, {IMAGE} string"
+    schema = f"key string, {KEY} string, {ORDER} string, {DELETED} boolean, {IMAGE} string"
     columns = [KEY, ORDER, DELETED, IMAGE]
     with unwrapped():
         rows = of_shard(lake.read(table.lake, snapshot), table)
@@ -246,13 +248,13 @@ def lake_rows(
         collected = rows.collect()
     texts = RowTexts(table)
     found: dict[str, LakeRow] = {}
-    for key, order, deleted, image in collected:
+    for key, own, order, deleted, image in collected:
         row = None if deleted else texts.of_image(image_of(image))
         before = found.get(key)
         if before is not None and row is not None:
             found[key] = LakeRow(max(order, before.order), row, before.times + 1)
         elif before is None:
-            found[key] = LakeRow(order, row)
+            found[key] = LakeRow(order, row, key=own if table.keyed else None)
     return found
 
 

@@ -10,16 +10,13 @@ from waybill.merge.columns import BATCH, DELETED
 from waybill.merge.position import STAGE
 from waybill.verify.comparing import of_shard
 from waybill.verify.deciding import POLL, LakeState, Pending, covers, lake_state
-from waybill.verify.results import TableResult, left_open, time_text
+from waybill.verify.results import COUNT, TableResult, left_open, time_text
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
     from waybill.spec.migration import Migration
     from waybill.verify.database import Database, View
     from waybill.verify.plan import Compared
-
-COUNT = ""
-"""The key under which an undecided count is kept."""
 
 
 def live_rows(lake: Lake, table: Compared, snapshot: int | None) -> int:

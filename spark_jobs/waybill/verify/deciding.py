@@ -23,10 +23,11 @@ from waybill.report import BEGAN
 from waybill.spec.durations import seconds_of
 from waybill.verify.comparing import LakeRow, lake_rows
 from waybill.verify.pace import Pace
-from waybill.verify.plan import Canonical, RowTexts, digest
+from waybill.verify.plan import Canonical, RowTexts, digest, image_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
+    from waybill.mapping.rules import Mask
     from waybill.spec.migration import Migration
     from waybill.verify.database import Database
     from waybill.verify.plan import Compared
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 MISSING_IN_LAKE = "missing in the lake"
 MISSING_IN_DATABASE = "missing in the database"
 DIFFERS = "differs"
+
+MASKED = "(masked)"
+"""Stands for a value of a masked column; null stays null."""
 
 POLL = 2.0
 """Seconds between two looks for a new batch."""
@@ -344,7 +348,7 @@ class Deciding:
         source = self._table.source
         assert source is not None, "only tables that are there are looked into"
         columns = self._table.read
-        if self._table.keyed:
+        if self._table.keyed and not self._table.key_is_masked:
             # No row of a table with a key has null in it.
             plain = [[text or "" for text in key] for key in keys if None not in key]
             return self._database.looked_up(source, columns, self._table.key, plain)
@@ -360,20 +364,33 @@ class Deciding:
             return f"-/{state.truncated}"
         return f"{row.order}/{digest(row.row).hex()}/{state.truncated}"
 
+    def _key_in_lake(self, key: str, own: LakeRow | None) -> dict[str, str | None]:
+        """A key as the lake has it, by which the row's history is found."""
+        if own is not None and own.key is not None:
+            return image_of(own.key)
+        return self._table.key_in_lake(json.loads(key))
+
     def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
         row = look.theirs(key)
-        in_lake = self._table.key_in_lake(json.loads(key))
+        in_lake = self._key_in_lake(key, own)
         theirs, ours = row[0], None if own is None else own.row
         if theirs is None or ours is None:
             what = MISSING_IN_LAKE if theirs is not None else MISSING_IN_DATABASE
             times = (row[1], 0 if ours is None else _count(own))
             return Difference(key, in_lake, what, {}, times, seen)
         columns = {
-            name: (one, other)
-            for name, one, other in zip(self._table.names, theirs, ours, strict=True)
+            name: (_shown(one, mask), _shown(other, mask))
+            for name, mask, one, other in zip(
+                *(self._table.names, self._table.masks, theirs, ours), strict=True
+            )
             if one != other
         }
         return Difference(key, in_lake, DIFFERS, columns, (row[1], _count(own)), seen)
+
+
+def _shown(text: str | None, mask: Mask | None) -> str | None:
+    """A value as a difference tells it: the lake may have one from before it was masked."""
+    return text if text is None or mask is None else MASKED
 
 
 def _count(own: LakeRow | None) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from waybill.overview.row_changes import changes_of_row
+from waybill.overview.row_changes import changes_of_rows
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
+    from waybill.overview.row_changes import RowChanges
     from waybill.spec.migration import Migration
     from waybill.verify.results import TableResult
 
-ROWS = 20
-"""Differences of a table that are told with their history."""
+ROWS = 1_000
+"""Differences of a table that are told with their history, as many as the lake keeps. All of them
+are found in one look at the changes, and stand in memory together."""
 CHANGES = 20
 """The most changes of a row, the newest."""
 
@@ -25,25 +26,32 @@ FIELDS = (
 
 
 def with_history(spec: Migration, lake: Lake, results: list[TableResult]) -> list[dict[str, Any]]:
-    """What a verification found as plain data, the first differences with their history."""
+    """What a verification found as plain data, the differences with their history.
+
+    Where a table has more differences than have one, its sentence says how many and what to do.
+    """
+    by_time = spec.order.ambiguous == "source_time"
     documents = []
     for result in results:
         plain = result.to_dict()
-        for found in plain["differences"][:ROWS]:
-            found["history"] = _history(spec, lake, result.table, found["key"])
+        found = plain["differences"]
+        keys = [difference["key"] for difference in found[:ROWS]]
+        histories = changes_of_rows(lake, result.table, keys, CHANGES, by_time)
+        for difference, history in zip(found, histories, strict=False):
+            difference["history"] = _plain(history)
+        if len(found) > ROWS:
+            look = spec.command("changes", "FILE", "--table", result.table, "--key", "KEY")
+            more = f"{len(found) - ROWS} differences are without their history: `{look}` shows it"
+            plain["sentence"] = "; ".join(filter(None, (plain["sentence"], more)))
         documents.append(plain)
     return documents
 
 
-def _history(
-    spec: Migration, lake: Lake, table: str, key: dict[str, str | None]
-) -> list[dict[str, Any]]:
-    by_time = spec.order.ambiguous == "source_time"
-    rows = changes_of_row(lake, table, json.dumps(key, ensure_ascii=False), CHANGES, by_time).rows
+def _plain(history: RowChanges) -> list[dict[str, Any]]:
     return [
         {
             **{name: row.get(name) for name in FIELDS},
             "source_time": None if row["source_time"] is None else row["source_time"].isoformat(),
         }
-        for row in rows
+        for row in history.rows
     ]

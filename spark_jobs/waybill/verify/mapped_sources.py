@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.mapping.table import MappedTable
 from waybill.records import Column, intern_schema
-from waybill.spec.mapping import KeyedHash, TableMapping, rules_of
+from waybill.spec.mapping import rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +42,15 @@ class MappedSources:
     Args:
         spec: the migration.
         database: an open session.
+
+    Raises:
+        ConfigurationError: a connection with the key of a mask is missing, or has no password.
     """
 
     def __init__(self, spec: Migration, database: Database) -> None:
         self._database = database
-        # What masks make of values is not asked, and their keys are not looked up.
-        self._rules = rules_of(spec.select, [_without_keys(rule) for rule in spec.map])
+        self._rules = rules_of(spec.select, spec.map)
+        self._declared = spec.rules
         self._tables: list[tuple[Identity, tuple[str, ...]]] | None = None
 
     def of(self, name: str, identity: Identity | None, named: str | None) -> list[MappedSource]:
@@ -96,11 +99,15 @@ class MappedSources:
                     yield self._mapped(identity, source)
 
     def _mapped(self, identity: Identity, source: SourceTable) -> MappedSource:
+        database, own, table = identity
+        types = self._declared.find(database or None, own or None, table).columns
+        # A declared type is what conditions and masks are given in the lake, too.
         columns = tuple(
-            Column(column.name, column.type, column.declared, True) for column in source.columns
+            Column(column.name, types.get(column.name, column.type), column.declared, True)
+            for column in source.columns
         )
-        schema = _schema(identity, columns)
-        return MappedSource(source, MappedTable(schema, self._rules.rules_of(schema)))
+        schema = _schema(identity, columns, self._database.kind)
+        return MappedSource(source, MappedTable(schema, self._rules.rules_of(schema), types))
 
 
 def _identities(whole: Identity) -> list[Identity]:
@@ -108,14 +115,6 @@ def _identities(whole: Identity) -> list[Identity]:
     return [whole, *([("", *whole[1:])] if whole[1] else [])]
 
 
-def _schema(identity: Identity, columns: tuple[Column, ...] = ()) -> TableSchema:
+def _schema(identity: Identity, columns: tuple[Column, ...] = (), dialect: str = "") -> TableSchema:
     database, schema, table = identity
-    return intern_schema(database or None, schema or None, table, columns)
-
-
-def _without_keys(rule: TableMapping) -> TableMapping:
-    masks = {
-        name: "sha256" if isinstance(mask, KeyedHash) else mask
-        for name, mask in rule.columns.mask.items()
-    }
-    return rule.model_copy(update={"columns": rule.columns.model_copy(update={"mask": masks})})
+    return intern_schema(database or None, schema or None, table, columns, None, dialect)

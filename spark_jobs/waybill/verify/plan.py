@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.conditions import condition
+from waybill.mapping.masks import OF_NO_VALUE, mask_function
 from waybill.records import TableSchema
 from waybill.suggestions import unknown
-from waybill.verify.canonical import SourceColumn, of_database, of_lake
+from waybill.verify.canonical import SourceColumn, has_one_text, of_database, of_lake
 from waybill.verify.mapped_sources import MappedSource, MappedSources
 from waybill.verify.newest import label_of
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
+    from waybill.mapping.rules import Mask
     from waybill.merge.state import MergeState, TableState
     from waybill.spec.migration import Migration
+    from waybill.types import LogicalType
     from waybill.verify.database import Database, SourceTable, Texts
 
 Canonical = tuple[str | None, ...]
@@ -37,7 +40,9 @@ class Compared(NamedTuple):
         columns: the columns that are compared, as the database has them.
         only_in_lake: columns of the lake that the database does not have (any more).
         names: what the lake calls the columns.
-        hidden: columns that `map` drops or masks.
+        dropped: columns that `map` drops.
+        masked: columns that `map` masks and that cannot be compared, as their values may be written
+            in several ways.
         where: the condition of `map` that rows have to meet, and the schema that it is about as
             JSON; None where all rows are taken.
         read: the columns that are read from the database: those that are compared, and behind them
@@ -45,7 +50,9 @@ class Compared(NamedTuple):
         shard: column and value that tell the lake's rows of this source table from those of others
             that become the same table; None where it is the only one.
         why_not: why it cannot be compared; empty where it can.
+        is_skipped: whether it is not compared by intent, and nothing is wrong.
         lake_key: the key in the lake, which may have the column of `shard` as well.
+        masks: what hides the values of each column in the lake, None where nothing does.
     """
 
     name: str
@@ -56,12 +63,21 @@ class Compared(NamedTuple):
     columns: tuple[SourceColumn, ...]
     only_in_lake: tuple[str, ...]
     names: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
     where: tuple[str, bytes] | None = None
     read: tuple[SourceColumn, ...] = ()
     shard: tuple[str, str] | None = None
     why_not: str = ""
+    is_skipped: bool = False
     lake_key: tuple[str, ...] = ()
+    masks: tuple[Mask | None, ...] = ()
+
+    @property
+    def key_is_masked(self) -> bool:
+        """Whether rows of the database cannot be looked up by the keys that the lake has."""
+        masked = {c for c, mask in zip(self.columns, self.masks, strict=True) if mask is not None}
+        return self.keyed and not masked.isdisjoint(self.key)
 
     def key_in_lake(self, values: list[str | None]) -> dict[str, str | None]:
         """A key as the lake has it.
@@ -87,13 +103,19 @@ class Compared(NamedTuple):
         return label_of(self.name, self.source_name)
 
 
-NO_TABLE = "the database has no such table: name it under verify.tables if it has another"
+NO_TABLE = (
+    "the database has no such table, or does not show it to this user: name it under verify.tables "
+    "if it has another name, or grant the right to read it"
+)
 
 
 def compared_tables(
     lake: History, spec: Migration, state: MergeState, database: Database, only: str | None
 ) -> list[Compared]:
     """The tables that are to be compared, as the database describes them now.
+
+    What the database refuses to tell of a table, or what does not fit there, is that table's
+    `why_not`.
 
     Args:
         lake: the lake.
@@ -103,7 +125,7 @@ def compared_tables(
         only: this table; all of them where it is None.
 
     Raises:
-        ConfigurationError: there is no such table, or its key is not in the database.
+        ConfigurationError: `only` or the migration names a table that the lake does not have.
     """
     merged = lake.merged_tables()
     named = {} if spec.verify is None else spec.verify.tables
@@ -114,26 +136,37 @@ def compared_tables(
     found = []
     for name, full in merged.items():
         if only in (None, name):
-            known = state.table(name)
-            of_database = sources.of(name, known.identity, named.get(name))
+            known, why_not = state.table(name), NO_TABLE
+            of_database: list[MappedSource] = []
+            try:
+                of_database = sources.of(name, known.identity, named.get(name))
+            except ConfigurationError as error:
+                why_not = str(error)
             found += [_compared(name, full, known, one) for one in of_database]
             if not of_database:
                 keyed, names = bool(known.key), tuple(known.names)
-                found.append(Compared(name, full, None, (), keyed, (), names, why_not=NO_TABLE))
+                found.append(Compared(name, full, None, (), keyed, (), names, why_not=why_not))
     return found
 
 
 def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Compared:
     source, mapped = one
-    called = {column: mapped.called(column.name) for column in source.columns}
-    columns = {column: now for column, now in called.items() if now is not None}
-    by_name = {now: column for column, now in columns.items()}
+    made = {column: mapped.column(column.name) for column in source.columns}
+    becomes = {column: now for column, now in made.items() if now is not None}
+    types = {column.name: column.type for column in mapped.source.columns}
+    columns = {
+        column: now
+        for column, now in becomes.items()
+        if _is_comparable(now.mask, column, types[column.name])
+    }
+    by_name = {now.name: column for column, now in columns.items()}
     join = mapped.join
     of_shard = () if join is None else (join.column,)
     wanted = [column for column in known.key or () if column not in of_shard]
     lacking = [column for column in wanted if column not in by_name]
-    hidden = tuple(column.name for column, now in called.items() if now is None)
-    gone = tuple(n for n in known.names if n not in by_name and n not in (*hidden, *of_shard))
+    dropped = tuple(column.name for column, now in made.items() if now is None)
+    masked = tuple(now.name for column, now in becomes.items() if column not in columns)
+    gone = tuple(n for n in known.names if n not in {*by_name, *dropped, *masked, *of_shard})
     found = Compared(
         name,
         full,
@@ -142,23 +175,36 @@ def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Com
         bool(wanted),
         tuple(columns),
         gone,
-        tuple(columns.values()),
-        hidden,
+        tuple(now.name for now in columns.values()),
+        dropped,
+        masked,
         shard=None if join is None else (join.column, mapped.source.qualified_name),
         lake_key=known.key or (),
+        masks=tuple(now.mask for now in columns.values()),
     )
-    if lacking and set(lacking) & set(hidden):
-        return found._replace(why_not="not compared, because map masks its key")
+    if set(lacking) & set(masked):
+        why_not = f"not compared, because map masks its key, and {_SEVERAL_TEXTS}"
+        return found._replace(why_not=why_not, is_skipped=True)
     if lacking:
-        message = (
+        why_not = (
             f"the key column {lacking[0]} of {name} is not in the database's table "
             f"{'.'.join(source.parts)}: name the right table under verify.tables"
         )
-        raise ConfigurationError(message, code=Code.DATABASE_TABLE)
+        return found._replace(why_not=why_not)
     if one.where is None:
         return found._replace(read=found.columns)
     others = tuple(column for column in source.columns if column not in columns)
     return found._replace(read=(*columns, *others), where=(one.where, mapped.source.to_json()))
+
+
+_SEVERAL_TEXTS = "its values may be written in several ways, each with a hash of its own"
+
+
+def _is_comparable(mask: Mask | None, column: SourceColumn, declared: LogicalType) -> bool:
+    """Whether what a mask makes of the database's value is what it made of the message's."""
+    if mask is None or mask.kind in OF_NO_VALUE:
+        return True
+    return has_one_text(column) and has_one_text(column._replace(type=declared))
 
 
 class RowTexts:
@@ -171,7 +217,12 @@ class RowTexts:
     def __init__(self, table: Compared) -> None:
         self._names = table.names
         self._database = [of_database(column) for column in table.read]
-        self._lake = [of_lake(column) for column in table.columns]
+        masks = table.masks or (None,) * len(table.columns)
+        self._masks = [(i, mask_function(mask)) for i, mask in enumerate(masks) if mask is not None]
+        self._lake = [
+            of_lake(column) if mask is None else str
+            for column, mask in zip(table.columns, masks, strict=True)
+        ]
         places = {column: place for place, column in enumerate(table.columns)}
         self._key = [places[column] for column in table.key]
         self._count = len(table.columns)
@@ -186,9 +237,15 @@ class RowTexts:
             None if text is None else canonical(text)
             for text, canonical in zip(row, self._database, strict=True)
         )
-        if self._holds is None:
-            return texts
-        return texts[: self._count] if self._holds(texts) else None
+        if self._holds is not None and not self._holds(texts):
+            return None
+        if not self._masks:
+            return texts[: self._count]
+        masked = list(texts[: self._count])
+        for place, mask in self._masks:
+            text = masked[place]
+            masked[place] = None if text is None else mask(text)
+        return tuple(masked)
 
     def of_image(self, image: Mapping[str, str | None]) -> Canonical:
         """A row of the lake; what the source never told of it is null."""

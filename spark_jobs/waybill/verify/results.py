@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.errors import ConflictError
 from waybill.lake.stage_commit import land
 from waybill.lake_columns import VERIFICATIONS
 from waybill.report import StageReport
 from waybill.verify.deciding import Pending
-from waybill.verify.newest import NAME, label_of
+from waybill.verify.newest import NAME, VERIFIED, label_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
     from waybill.lake.history import History
     from waybill.verify.deciding import Difference
+    from waybill.verify.newest import Outcome
 
 STAGE = "verify"
 """Stamp of the commits."""
 KEPT = 1_000
 """Differences of a table that are kept; of more only their number is."""
+COUNT = ""
+"""The key under which an undecided number of rows is kept; no row has it."""
+TRIES = 5
+"""How often a result is recorded anew where another verification or the upkeep was faster."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,6 +58,7 @@ class TableResult(NamedTuple):
         changes: snapshot of `changes` that the next verification of what changed goes on from; None
             where not all that changed was compared.
         shard: the source table, where it is one of several that become the same table.
+        outcome: whether it was compared; if not, `sentence` says why.
     """
 
     table: str
@@ -69,6 +76,7 @@ class TableResult(NamedTuple):
     pending: dict[str, Pending]
     changes: int | None
     shard: str | None = None
+    outcome: Outcome = VERIFIED
 
     @property
     def label(self) -> str:
@@ -102,12 +110,28 @@ def difference_dict(found: Difference) -> dict[str, Any]:
     }
 
 
-def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> None:
-    """Keep what a verification found.
+def record(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
+    """Keep what a verification found about one table.
+
+    Args:
+        lake: the lake.
+        verification: its id.
+        results: that of rows, that of their number, or both.
 
     Raises:
-        ConflictError: another one has recorded something first; nothing was kept.
+        ConflictError: others recorded something first each time; nothing was kept.
     """
+    for left in reversed(range(TRIES)):
+        try:
+            _record(lake, verification, results)
+        except ConflictError:
+            if not left:
+                raise
+        else:
+            return
+
+
+def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
     started = time.monotonic()
     now = datetime.now(UTC)
     rows: list[tuple[Any, ...]] = []
@@ -123,15 +147,15 @@ def record(lake: Lake, verification: str, results: Iterable[TableResult]) -> Non
             rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
         if result.changes is not None:
             goes_on[table] = result.changes
-        report.details[table] = {
-            "method": result.method,
-            "differing": result.differing,
-            "undecided": result.undecided,
-        }
+        if result.outcome == VERIFIED:
+            # Of others the next verification goes on from the one before this.
+            what = {"differing": result.differing, "undecided": result.undecided}
+            known = report.details.get(table, {})
+            report.details[table] = {"method": result.method, **what, **known}
+            report.details[table]["counted"] = result.method == "counts"
     name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
     before = lake.last(name, STAGE)
-    known = {} if before is None else before.cursor["changes"]
-    report.cursor = {"changes": {**known, **goes_on}}
+    report.cursor = {"changes": {**({} if before is None else before.cursor["changes"]), **goes_on}}
     branch = lake.branch(name, STAGE, verification, False)
     branch.append_rows(rows, VERIFICATIONS)
     land(branch, report, NAME, started)
@@ -164,7 +188,12 @@ def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pend
         return {}
     wanted = {"kind": ["difference", "undecided"], "verification": [last], "table": [table]}
     rows = lake.scan(name, ["kind", "key", "body"], wanted)
-    bodies = {row["key"]: (row["kind"], json.loads(row["body"])) for row in rows}
+    bodies = {
+        row["key"]: (row["kind"], json.loads(row["body"]))
+        for row in rows
+        # One verification may have compared rows and their number.
+        if (row["key"] == COUNT) == counts
+    }
     return {
         key: Pending(**(body["seen"] if kind == "difference" else body))
         for key, (kind, body) in bodies.items()
@@ -174,6 +203,9 @@ def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pend
 def _last_of(lake: History, name: str, table: str, counts: bool) -> str | None:
     for commit in lake.commits(name):
         found = commit.report["details"].get(table)
-        if found is not None and (found["method"] == "counts") == counts:
+        if found is None:
+            continue
+        of_counts = found["method"] == "counts"
+        if (of_counts or found.get("counted", False)) if counts else not of_counts:
             return commit.batch
     return None

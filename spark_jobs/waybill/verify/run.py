@@ -6,13 +6,19 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from waybill.counting import counted
-from waybill.errors import Code, ConfigurationError, DifferenceError
-from waybill.merge.position import position_of
+from waybill.errors import (
+    Code,
+    ConfigurationError,
+    DifferenceError,
+    LakeError,
+    UnreachableError,
+)
+from waybill.merge.position import STAGE, position_of
 from waybill.spec.durations import seconds_of
 from waybill.spec.verification import Method
 from waybill.suggestions import unknown
@@ -26,7 +32,8 @@ from waybill.verify.comparing import (
 from waybill.verify.counting import count_table, live_rows
 from waybill.verify.databases import database_named
 from waybill.verify.deciding import Deciding, LakeState, Pending, lake_state
-from waybill.verify.plan import compared_tables
+from waybill.verify.newest import FAILED, SKIPPED, VERIFIED
+from waybill.verify.plan import NO_TABLE, compared_tables
 from waybill.verify.results import (
     KEPT,
     TableResult,
@@ -41,11 +48,16 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill.spec.verification import Verify
     from waybill.verify.database import Database, Piece
+    from waybill.verify.newest import Outcome
     from waybill.verify.plan import Compared
 
 LOOKED_INTO = 10_000
 """Keys of a table that are looked into; of more that differ only the number is told."""
 PIECES_OF_KEYS = 5_000
+NOT_COUNTED = "not counted, because map chooses its rows: `--method full` compares all of them"
+NAMED = 5
+"""Tables that could not be verified that an error names with the reason; of more only the number
+is told."""
 
 _log = logging.getLogger("waybill")
 
@@ -74,7 +86,9 @@ def run_verify(
 ) -> list[TableResult]:
     """Compare the merged tables with the database that they come from, and keep what was found.
 
-    Nothing is written to the database: its sessions can only read.
+    Nothing is written to the database: its sessions can only read. What is found of a table is kept
+    before the next one is read. What is wrong with one table is its result (`TableResult.outcome`),
+    and the others are verified all the same.
 
     Args:
         spec: the migration, with its `verify`.
@@ -83,9 +97,10 @@ def run_verify(
         progress: says a line about the work.
 
     Raises:
-        ConfigurationError: the migration names no database, or it cannot be read.
-        UnreachableError: the database does not answer.
-        ConflictError: another verification recorded its results first.
+        ConfigurationError: the migration names no database, nobody may log in there, or a table or
+            batch is asked for that is not there.
+        UnreachableError: the database does not answer; what was found before is kept.
+        ConflictError: others record what they find all the time; what was found before is kept.
     """
     asked = asked or Asked()
     verify = needed_verify(spec)
@@ -93,20 +108,31 @@ def run_verify(
         again = spec.command("run", "FILE")
         message = f"migration {spec.name} has no merged table yet: run it first, `{again}`"
         raise ConfigurationError(message, code=Code.OPTION)
+    if asked.as_of is not None and lake.find(lake.log("merges"), STAGE, asked.as_of) is None:
+        message = (
+            f"no visible merge of batch {asked.as_of} is in the lake: name one that "
+            f"`{spec.command('changes', 'FILE')}` shows"
+        )
+        raise ConfigurationError(message, code=Code.OPTION)
     wait = seconds_of(verify.wait) if asked.wait is None else asked.wait
     deadline = time.monotonic() + wait
     method = asked.method or verify.method
-    results = []
+    verification, results = new_id(), []
     with database_named(verify.database) as database:
         state = position_of(lake).state
         tables = compared_tables(lake, spec, state, database, asked.table)
         for table in with_unlisted(lake, tables):
-            fixed = None if asked.as_of is None else lake_state(lake, spec, table, asked.as_of)
-            one = _Table(lake, spec, verify, table, database, deadline, progress, fixed)
-            result = one.compare(method)
-            progress("verify: %s: %s", table.label, summary(result))
-            results.append(result)
-    record(lake, new_id(), results)
+            one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
+            found: list[TableResult] = []
+            try:
+                for result in one.results(method):
+                    found.append(result)
+                    progress("verify: %s: %s", table.label, summary(result))
+            finally:
+                if found:
+                    record(lake, verification, found)
+            results += found
+    progress("verify: %s", outcome_sentence(results))
     return results
 
 
@@ -147,28 +173,80 @@ def needed_verify(spec: Migration) -> Verify:
 
 def summary(result: TableResult) -> str:
     """What was found about a table, in a line."""
+    if result.outcome != VERIFIED:
+        return f"{result.outcome}: {result.sentence}"
     rows = f"{counted(result.in_database, 'row')} in the database, {result.in_lake} in the lake"
+    if result.method == "counts":
+        rows = f"counted, {rows}"
     found = f"{result.differing} differ" if result.differing else "none differs"
     undecided = f", {result.undecided} not decided" if result.undecided else ""
     return f"{rows}: {found}{undecided}"
 
 
+def by_outcome(results: Sequence[TableResult]) -> dict[str, list[str]]:
+    """The tables by what came of them; one that was not verified in any way counts as that."""
+    outcomes: dict[str, Outcome] = {}
+    for result in results:
+        known = outcomes.get(result.label, VERIFIED)
+        outcomes[result.label] = max(known, result.outcome, key=(VERIFIED, SKIPPED, FAILED).index)
+    found: dict[str, list[str]] = {VERIFIED: [], SKIPPED: [], FAILED: []}
+    for label, outcome in outcomes.items():
+        found[outcome].append(label)
+    return found
+
+
+def outcome_sentence(results: Sequence[TableResult]) -> str:
+    """How many tables were verified, and which were not."""
+    found = by_outcome(results)
+    parts = [f"{counted(len(found[VERIFIED]), 'table')} verified"]
+    for outcome in (SKIPPED, FAILED):
+        if names := found[outcome]:
+            parts.append(f"{len(names)} {outcome} ({', '.join(names)})")
+    return ", ".join(parts)
+
+
 def check_equal(spec: Migration, results: list[TableResult]) -> None:
-    """Stop if anything differs.
+    """Stop if anything differs, or if a table could not be verified.
 
     Raises:
-        DifferenceError: names the tables, and where to look.
+        DifferenceError: something differs; names the tables, and where to look.
+        ConfigurationError: nothing differs of the tables that were verified, and others could not
+            be; names them, and why.
     """
     found = [result for result in results if result.differing]
-    if not found:
+    failed = [result for result in results if result.outcome == FAILED]
+    if not found and not failed:
         return
-    counts = ", ".join(f"{result.label} by {result.differing}" for result in found)
-    look = spec.command("changes", "FILE", "--table", found[0].table, "--key", "KEY")
-    message = (
-        f"tables differ from their source database ({counts}): `{look}` shows the history of a "
-        "row; load the table in full again to repair it"
-    )
+    if not found:
+        raise ConfigurationError(_failed(failed, results), code=Code.DATABASE_TABLE)
+    differing = ", ".join(map(_differing, found))
+    rows = next((result for result in found if result.method != "counts"), None)
+    if rows is None:
+        look = spec.command("verify", "FILE", "--table", found[0].table, "--method", "full")
+        then = f"`{look}` finds the rows"
+    else:
+        look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
+        then = f"`{look}` shows the history of a row; load the table in full again to repair it"
+    message = f"tables differ from their source database ({differing}): {then}"
+    if failed:
+        message += f"; {_failed(failed, results)}"
     raise DifferenceError(message, code=Code.DATABASE_DIFFERS)
+
+
+def _differing(result: TableResult) -> str:
+    """By how much a table differs."""
+    what = " in the number of rows" if result.method == "counts" else ""
+    return f"{result.label} by {result.differing}{what}"
+
+
+def _failed(failed: list[TableResult], results: list[TableResult]) -> str:
+    """A sentence on the tables that could not be verified."""
+    tables = len({result.label for result in results})
+    reasons = [f"{result.label}: {result.sentence}" for result in failed[:NAMED]]
+    if len(failed) > NAMED:
+        reasons.append(f"and {len(failed) - NAMED} more")
+    were = "was" if len(failed) == 1 else "were"
+    return f"{len(failed)} of {counted(tables, 'table')} {were} not verified ({'; '.join(reasons)})"
 
 
 class _Table:
@@ -183,23 +261,71 @@ class _Table:
         database: Database,
         deadline: float,
         progress: Callable[..., Any],
-        fixed: LakeState | None,
+        as_of: str | None,
     ) -> None:
         self._lake, self._spec, self._verify = lake, spec, verify
         self._table, self._database = table, database
         self._deadline, self._progress = deadline, progress
-        self._fixed = fixed
+        self._as_of = as_of
+        self._fixed: LakeState | None = None
 
-    def compare(self, method: Method) -> TableResult:
-        """Compare the table."""
-        # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
-        first = self._fixed or lake_state(self._lake, self._spec, self._table)
-        if self._table.why_not:
-            return self._not_compared(first, method, self._table.why_not)
+    def results(self, method: Method) -> Iterator[TableResult]:
+        """What comes of the table, also where it cannot be compared."""
+        result = self._result(method)
+        some = result.method == "changed" and result.outcome == VERIFIED
+        some |= self._table.is_skipped and method != "counts"
+        if some and self._table.where is not None:
+            sentence = "; ".join(filter(None, (result.sentence, NOT_COUNTED)))
+            result = result._replace(sentence=sentence)
+        yield result
+        if some and self._table.where is None:
+            # What no change told of may show in the number of rows.
+            yield self._result("counts")
+
+    def _result(self, method: Method) -> TableResult:
+        try:
+            if self._as_of is not None:
+                self._fixed = lake_state(self._lake, self._spec, self._table, self._as_of)
+            # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
+            first = self._fixed or lake_state(self._lake, self._spec, self._table)
+            if self._table.is_skipped and method != "counts":
+                return self._not_compared(first, method, self._table.why_not, SKIPPED)
+            if self._table.why_not and not self._table.is_skipped:
+                return self._without_table(first, method)
+            return self._compare(first, method)
+        except (ConfigurationError, LakeError, UnreachableError) as error:
+            if isinstance(error, UnreachableError):
+                self._check_answers(error)
+            state = lake_state(self._lake, self._spec, self._table)
+            return self._not_compared(state, method, str(error), FAILED)
+
+    def _check_answers(self, error: UnreachableError) -> None:
+        """See that the database still answers, and only what was asked of this table failed.
+
+        So a table whose query is always cancelled does not keep others from being verified.
+
+        Raises:
+            UnreachableError: it does not; the one that was met.
+        """
+        try:
+            self._database.begin()
+        except UnreachableError:
+            raise error from None
+
+    def _without_table(self, first: LakeState, method: Method) -> TableResult:
+        """The result of a table that the database does not give.
+
+        Of one that is not there, as after a DROP, the lake has to have no row either.
+        """
+        result = self._not_compared(first, method, self._table.why_not, FAILED)
+        if self._table.why_not != NO_TABLE or result.in_lake:
+            return result
+        return result._replace(outcome=VERIFIED)
+
+    def _compare(self, first: LakeState, method: Method) -> TableResult:
         if method == "counts":
             if self._table.where is not None:
-                why = "not counted, because map chooses its rows: compare them"
-                return self._not_compared(first, method, why)
+                return self._not_compared(first, method, NOT_COUNTED, SKIPPED)
             return self._counts(first)
         view = self._database.begin()
         only = self._changed(first) if method == "changed" and self._fixed is None else None
@@ -275,7 +401,9 @@ class _Table:
             self._fixed is not None,
         )
 
-    def _not_compared(self, first: LakeState, method: Method, why: str) -> TableResult:
+    def _not_compared(
+        self, first: LakeState, method: Method, why: str, outcome: Outcome
+    ) -> TableResult:
         rows = live_rows(self._lake, self._table, first.snapshot)
         view = self._database.begin()
         return TableResult(
@@ -294,6 +422,7 @@ class _Table:
             {},
             None,
             self._table.source_name,
+            outcome,
         )
 
     def _changed(self, first: LakeState) -> frozenset[str] | None:
@@ -323,9 +452,13 @@ class _Table:
         if self._table.only_in_lake:
             names = ", ".join(self._table.only_in_lake)
             sentences.append(f"not compared, because the database does not have them: {names}")
-        if self._table.hidden:
-            names = ", ".join(self._table.hidden)
-            sentences.append(f"not compared, because map drops or masks them: {names}")
+        if self._table.dropped:
+            names = ", ".join(self._table.dropped)
+            sentences.append(f"not compared, because map drops them: {names}")
+        if self._table.masked:
+            names = ", ".join(self._table.masked)
+            why = "map masks them and their values may be written in several ways"
+            sentences.append(f"not compared, because {why}: {names}")
         if beyond:
             sentences.append(
                 f"{LOOKED_INTO + beyond} keys differ, {beyond} of which were not examined"
