@@ -111,6 +111,34 @@ def test_rows_of_the_batch_are_judged_by_typed_columns(judge):
     assert "written rows of shop.orders" in page
 
 
+def test_every_suite_states_what_it_took(spark, migration, tmp_path):
+    """The product's own, one on a profile, one on rows; jobs that serve several are not divided."""
+    own = tmp_path / "own.json"
+    rule = expectation("table_row_count_to_be_between", min_value=0)
+    own.write_text(
+        json.dumps({"name": "own", "meta": {"profile": "tables"}, "expectations": [rule]})
+    )
+    rows = tmp_path / "rows.json"
+    unique = on_rows(expectation("column_values_to_be_unique", column="id"))
+    rows.write_text(json.dumps({"name": "rows", **unique}))
+    suites = ["changes", "tables", "trends", str(own), str(rows)]
+    spec = migration(quality={"suites": suites})
+    (tmp_path / "in/b1.jsonl").write_bytes(b"".join(m + b"\n" for m in messages(5)))
+    run_migration(spec, until="validate", batch="b1", spark=spark)
+    result = read_result(spec, "b1")
+    costs = {cost["suite"]: cost for cost in result["costs"]}
+    assert list(costs) == ["changes", "tables", "trends", "own", "rows"]
+    assert [costs[name]["jobs"] for name in ("changes", "tables", "trends", "own")] == [0] * 4
+    assert costs["rows"]["jobs"] > 0
+    assert all(cost["seconds"] > 0 for cost in costs.values())
+    shared = {cost["what"]: cost for cost in result["shared"]}
+    assert shared["loading Great Expectations"]["suites"] == list(costs)
+    assert shared["making the profile tables"]["suites"] == ["tables", "own"]
+    assert shared["making the profile changes"]["seconds"] > 0
+    page = read_page(spec, "b1")
+    assert "making the profile changes" in page
+
+
 def test_what_looks_at_one_value_at_a_time_is_one_job(judge):
     columns = [
         expectation("column_values_to_not_be_null", column="id"),
