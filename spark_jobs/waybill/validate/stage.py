@@ -28,6 +28,7 @@ from waybill.validate.batch import (
     commits_in,
     judged,
     let_pass,
+    newest_changes,
     outbox_parts,
 )
 from waybill.validate.deciding import decide, refuse_late_drop
@@ -178,7 +179,8 @@ def judge(
     if any(suite.over.name == TRENDS for suite in suites):
         seen = now if approval is None else datetime.fromisoformat(approval.judged)
         with metered(context.spark) as made[TRENDS]:
-            ages = ages_of(batch.merge.report["details"], seen)
+            newest = newest_changes(lake, batch)
+            ages = ages_of(newest, batch.merge.report["details"], seen)
             profiles[TRENDS] = trends_profile(figures, tables, ages, past_of(before()))
     ran = run_every(spec, context, suites, profiles, made, Found(batch, changes, staged))
     result = GateResult(
