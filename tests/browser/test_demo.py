@@ -21,6 +21,7 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 from tests.browser.conftest import PROJECT
 from tests.browser.screens import Watch, barriers, overhang, photograph, resize
 from waybill_airflow.free_ports import free_port
+from waybill_airflow.web.condition import UNREADABLE, WORST_FIRST
 
 pytestmark = [
     pytest.mark.airflow,
@@ -141,16 +142,39 @@ def fine(page: Page, name: str) -> None:
     alone.close()
 
 
-def test_the_demo_opens_on_the_migrations_and_their_states(seen, ours):
+def test_the_demo_opens_on_the_migrations_in_every_state(seen, ours):
     for name, state in {
         "recorded_reviewed": "held",
+        "stock_fails": "failing",
+        "stock_waits": "table waits",
         "shop": "refusing",
         "shop_by_hand": "never ran",
         "recorded_canal": "fine",
     }.items():
         expect(row(ours, name).locator(".state")).to_have_text(state)
+    broken = ours.locator(".broken li")
+    expect(broken.locator(".state")).to_have_text("file broken")
+    place = re.compile(r"migrations/stock_broken\.yaml:\d+: publish\[0\]\.envelope")
+    expect(broken).to_contain_text(place)
     reload_until(seen, ours, row(ours, "shop_late").locator(".state.late"))
+    words = set(ours.locator(".state").all_inner_texts())
+    assert words == set(WORST_FIRST) - {UNREADABLE}, "the demo's lake can be read"
     fine(seen, "migrations")
+
+
+def test_what_fails_and_what_waits_say_what_can_be_done(demo, seen, ours):
+    follow(ours, "stock_fails")
+    expect(ours.get_by_text("The last run failed.")).to_be_visible()
+    expect(ours.get_by_role("link", name="The failed run")).to_be_visible()
+    fine(seen, "failing")
+    resize(seen, 1280)
+    seen.goto(demo.address)
+    follow(ours, "stock_waits")
+    said = ours.get_by_text("The table shop.stock waits for a decision since batch")
+    expect(said).to_contain_text("WB-4004")
+    expect(said).to_contain_text("set `retype: rewrite` for shop.stock")
+    expect(said).to_contain_text("All others go on.")
+    fine(seen, "waits")
 
 
 def test_a_run_is_started_from_a_button_and_watched(seen, ours):
