@@ -59,7 +59,7 @@ def airflow_with(*errors: str) -> LocalAirflow:
     broken = [{"filename": name, "stack_trace": f"{name}\nError: no"} for name in errors]
     answers = {"importErrors": {"import_errors": broken}, "dags": {"dags": [{"dag_id": "shop"}]}}
     airflow = object.__new__(LocalAirflow)
-    airflow.client = SimpleNamespace(get=lambda what, **_: answers[what])  # type: ignore[assignment]
+    airflow.client = SimpleNamespace(get=lambda what, **_: answers[what])
     return airflow
 
 

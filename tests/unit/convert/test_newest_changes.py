@@ -18,7 +18,7 @@ def counted():
 
     def count(*rows) -> StageReport:
         decoding = object.__new__(Decoding)
-        decoding._counted = lambda: rows  # type: ignore[method-assign]
+        decoding._counted = lambda: rows
         report = StageReport("convert", "b-1")
         decoding._count_rows(report)
         return report
