@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
+from html import unescape
 from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.validate.test_decisions import kept
-from tests.unit.validate.test_page import HOSTILE, checked, result, seen
+from tests.unit.validate.test_page import HOSTILE, checked, result
 from waybill.validate.metering import Meter, metered
 from waybill.validate.page import gate_page
 from waybill.validate.result import Cost, GateResult, SharedCost
@@ -102,7 +104,7 @@ def test_the_report_states_the_cost_of_every_suite():
     found = result(checks=[checked(True)], costs=costs, shared=shared)
     assert kept(found) == found
     page = gate_page(kept(found))
-    text = " ".join(seen(page).text.split())
+    text = " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
     assert "tables the profile tables 2 0 0.04" in text
     assert "written rows of shop.orders 12 345 3 1.50" in text
     assert f"making the profile tables tables, {HOSTILE}".split("\x1b")[0] in text
