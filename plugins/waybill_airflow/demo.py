@@ -26,7 +26,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
@@ -36,8 +36,11 @@ from waybill_airflow import places
 from waybill_airflow.demo_view import FAILS, Run, View
 from waybill_airflow.local_airflow import USER, LocalAirflow, LocalAirflowError
 from waybill_airflow.migration_files import read_migrations
+from waybill_airflow.rest import RestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.spec.migration import Migration
 
 PATIENCE = 180.0
@@ -170,8 +173,10 @@ def _trigger(airflow: LocalAirflow, spec: Migration, file: Path) -> Run:
     if LATE in spec.tags:
         return Run(spec, file, _scheduled_once(airflow, spec.name))
     _unpause(airflow, spec.name)
-    answer = airflow.client.post("dags", spec.name, "dagRuns", body={"logical_date": None})
-    return Run(spec, file, answer["dag_run_id"])
+    run_id = f"manual__{datetime.now(UTC).isoformat()}"
+    body = {"logical_date": None, "dag_run_id": run_id}
+    _patiently(airflow, lambda: airflow.client.post("dags", spec.name, "dagRuns", body=body))
+    return Run(spec, file, run_id)
 
 
 def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
@@ -182,7 +187,8 @@ def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
     """
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     planned = {"logical_date": None, "run_after": tomorrow, "note": "Planned by the demo."}
-    airflow.client.post("dags", name, "dagRuns", body=planned)
+    planned["dag_run_id"] = f"manual__{tomorrow}"
+    _patiently(airflow, lambda: airflow.client.post("dags", name, "dagRuns", body=planned))
     _unpause(airflow, name)
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
@@ -197,7 +203,31 @@ def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
 
 
 def _unpause(airflow: LocalAirflow, name: str) -> None:
-    airflow.client.patch("dags", name, body={"is_paused": False})
+    body = {"is_paused": False}
+    _patiently(airflow, lambda: airflow.client.patch("dags", name, body=body))
+
+
+def _patiently(airflow: LocalAirflow, ask: Callable[[], Any]) -> None:
+    """Ask again while Airflow's database is locked: SQLite lets one process write at a time.
+
+    Raises:
+        RestError: it answers otherwise, or is locked all the time.
+    """
+    limit = time.monotonic() + PATIENCE
+    again = False
+    while True:
+        try:
+            ask()
+        except RestError as error:
+            if again and error.status == 409:
+                return  # it had done what was asked, and could not say so
+            if error.status != 500 or time.monotonic() > limit:
+                raise
+        else:
+            return
+        again = True
+        airflow.check()
+        time.sleep(0.5)
 
 
 def _follow(airflow: LocalAirflow, runs: list[Run], view: View) -> None:

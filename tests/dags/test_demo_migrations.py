@@ -10,9 +10,11 @@ from tests.dags.conftest import PROJECT
 from waybill.errors import ConfigurationError
 from waybill.report import StageReport
 from waybill.spec.file import load_migration
+from waybill_airflow import demo
 from waybill_airflow.demo import BROKEN, _account, _migrations
 from waybill_airflow.demo_view import FAILS, Run
 from waybill_airflow.local_airflow import LocalAirflow, LocalAirflowError
+from waybill_airflow.rest import RestError
 
 pytestmark = pytest.mark.airflow
 
@@ -100,3 +102,37 @@ def test_a_run_fails_if_it_is_there_to_fail_and_only_then(tmp_path, tags, state,
     assert _account(SimpleNamespace(home=tmp_path), run, view) is good
     assert ("failed" in said) is (state == "failed")
     assert good or said, "it is said why"
+
+
+def test_a_database_that_is_locked_is_asked_again(tmp_path, monkeypatch):
+    """SQLite lets one process write at a time, and Airflow's parts are four."""
+    monkeypatch.setattr(demo.time, "sleep", lambda _: None)
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD)
+    asked: list[str] = []
+
+    def answers(what: str, *statuses: int):
+        left = list(statuses)
+
+        def answer(*_place, body):
+            asked.append(what)
+            if left and (status := left.pop(0)):
+                raise RestError(status, "no")
+            return body
+
+        return answer
+
+    def airflow(patch, post):
+        client = SimpleNamespace(patch=patch, post=post)
+        return SimpleNamespace(client=client, check=lambda: asked.append("looked"))
+
+    patch = answers("unpause", 500, 500)
+    run = demo._trigger(airflow(patch, answers("run", 500, 409)), load_migration(file), file)
+    assert asked == ["unpause", "looked", "unpause", "looked", "unpause", "run", "looked", "run"]
+    assert run.run_id.startswith("manual__")
+    for status in (403, 404, 409):
+        with pytest.raises(RestError):
+            demo._unpause(airflow(answers("unpause", status), None), "shop")
+    monkeypatch.setattr(demo, "PATIENCE", -1.0)
+    with pytest.raises(RestError):
+        demo._unpause(airflow(answers("unpause", 500), None), "shop")
