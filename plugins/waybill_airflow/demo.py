@@ -4,13 +4,14 @@
 
 Starts Airflow's components on the loopback address, triggers every migration with the tag `demo`
 through the REST API, shows each stage as it goes, and prints what was moved. Stays up until Ctrl-C;
-with `--once` it ends by itself, with status 0 only if every run succeeded, or asks a person as its
-migration says, and every count reconciles. However it ends, nothing is left running. The state is
-in `.waybill/demo` and made anew each time, so that there is always something to move.
+with `--once` it ends by itself, with status 0 only if every run succeeded, or asks a person or
+fails as its migration says, and every count reconciles. However it ends, nothing is left running.
+The state is in `.waybill/demo` and made anew each time, so that there is always something to move.
 
 Of a migration that has the tag `demo-late` too, a further run is planned for tomorrow: Airflow has
 one run of it at a time, so that those of its schedule do not begin. One with the tag `demo-by-hand`
-is left for people to start.
+is left for people to start, and one with `demo-fails` has to fail. A file that cannot be used is
+reported and shown; `STOCK_ENVELOPE` is set so that there is one.
 
 Environment: WAYBILL_PORT (8080) is the port of Airflow's web pages, WAYBILL_DEMO the folder of the
 state, WAYBILL_MIGRATIONS the folder of the migrations.
@@ -25,18 +26,21 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
 from waybill.errors import ConfigurationError, WaybillError
 from waybill.report import StageReport, Waybill
 from waybill_airflow import places
-from waybill_airflow.demo_view import Run, View
+from waybill_airflow.demo_view import FAILS, Run, View
 from waybill_airflow.local_airflow import USER, LocalAirflow, LocalAirflowError
 from waybill_airflow.migration_files import read_migrations
+from waybill_airflow.rest import RestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.spec.migration import Migration
 
 PATIENCE = 180.0
@@ -46,6 +50,9 @@ LONGEST = 1800.0
 
 SHOWN, LATE, BY_HAND = "demo", "demo-late", "demo-by-hand"
 """Tags of migrations, see above."""
+
+BROKEN = {"STOCK_ENVELOPE": "no such envelope"}
+"""What the environment has so that a migration's file is broken."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -65,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         home = Path(os.environ.get("WAYBILL_DEMO") or places.CHECKOUT / ".waybill" / "demo")
         airflow = LocalAirflow(home, port_of())
-        os.environ["WAYBILL_DEMO"] = str(airflow.home)
+        os.environ |= {"WAYBILL_DEMO": str(airflow.home), **BROKEN}
         return _show(airflow, View(console), once)
     except WaybillError as error:
         console.print(f"waybill: {error}", style="red", markup=False, soft_wrap=True)
@@ -119,7 +126,8 @@ def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
     with view.waiting("Making Airflow's database"):
         airflow.start()
     with view.waiting("Starting Airflow"):
-        airflow.wait_for({spec.name for _, spec in migrations} | set(by_hand), PATIENCE)
+        dags = {spec.name for _, spec in migrations} | set(by_hand)
+        airflow.wait_for(dags, PATIENCE, broken=True)
     view.where(airflow.url, USER, airflow.password)
     for name in by_hand:
         _unpause(airflow, name)
@@ -129,7 +137,7 @@ def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
     accounts = [_account(airflow, run, view) for run in runs]
     good = all(accounts)
     good = good and _samples(airflow, runs, view)
-    view.verdict(good, [run for run in runs if run.asks])
+    view.verdict(good, runs)
     if once:
         return 0 if good else 1
     view.where(airflow.url, USER, airflow.password)
@@ -165,8 +173,10 @@ def _trigger(airflow: LocalAirflow, spec: Migration, file: Path) -> Run:
     if LATE in spec.tags:
         return Run(spec, file, _scheduled_once(airflow, spec.name))
     _unpause(airflow, spec.name)
-    answer = airflow.client.post("dags", spec.name, "dagRuns", body={"logical_date": None})
-    return Run(spec, file, answer["dag_run_id"])
+    run_id = f"manual__{datetime.now(UTC).isoformat()}"
+    body = {"logical_date": None, "dag_run_id": run_id}
+    _patiently(airflow, lambda: airflow.client.post("dags", spec.name, "dagRuns", body=body))
+    return Run(spec, file, run_id)
 
 
 def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
@@ -177,7 +187,8 @@ def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
     """
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     planned = {"logical_date": None, "run_after": tomorrow, "note": "Planned by the demo."}
-    airflow.client.post("dags", name, "dagRuns", body=planned)
+    planned["dag_run_id"] = f"manual__{tomorrow}"
+    _patiently(airflow, lambda: airflow.client.post("dags", name, "dagRuns", body=planned))
     _unpause(airflow, name)
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
@@ -192,7 +203,31 @@ def _scheduled_once(airflow: LocalAirflow, name: str) -> str:
 
 
 def _unpause(airflow: LocalAirflow, name: str) -> None:
-    airflow.client.patch("dags", name, body={"is_paused": False})
+    body = {"is_paused": False}
+    _patiently(airflow, lambda: airflow.client.patch("dags", name, body=body))
+
+
+def _patiently(airflow: LocalAirflow, ask: Callable[[], Any]) -> None:
+    """Ask again while Airflow's database is locked: SQLite lets one process write at a time.
+
+    Raises:
+        RestError: it answers otherwise, or is locked all the time.
+    """
+    limit = time.monotonic() + PATIENCE
+    again = False
+    while True:
+        try:
+            ask()
+        except RestError as error:
+            if again and error.status == 409:
+                return  # it had done what was asked, and could not say so
+            if error.status != 500 or time.monotonic() > limit:
+                raise
+        else:
+            return
+        again = True
+        airflow.check()
+        time.sleep(0.5)
 
 
 def _follow(airflow: LocalAirflow, runs: list[Run], view: View) -> None:
@@ -230,6 +265,10 @@ def _account(airflow: LocalAirflow, run: Run, view: View) -> bool:
     view.waybill(Waybill(run.dag_id, batch, reports))
     if run.state != "success" and not run.asks:
         view.failure(run, airflow.home / "airflow" / "logs")
+    if not (run.state == "success" or run.asks or run.fails):
+        return False
+    if FAILS in run.spec.tags and not run.fails:
+        view.complaint(run, "it is there to fail, and did not")
         return False
     moved = run.reports.get("snapshot")
     if moved is None or moved.rows_out == 0:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 ASKS = "awaiting_input"
 """The state of a task that waits for a person's answer, in Airflow's words."""
 
+FAILS = "demo-fails"
+"""The tag of migrations that are there to fail."""
+
 _SIGNS = {
     "success": ("✓", "green"),
     "running": ("…", "cyan"),
@@ -64,6 +67,11 @@ class Run:
     def asks(self) -> bool:
         """Whether it waits for a person, as its migration wants it to."""
         return self.spec.quality.on_failure == "ask" and ASKS in self.states.values()
+
+    @property
+    def fails(self) -> bool:
+        """Whether it has failed, as its migration is there to show."""
+        return FAILS in self.spec.tags and self.state == "failed"
 
     @property
     def ended(self) -> bool:
@@ -195,28 +203,38 @@ class View:
 
     def failure(self, run: Run, logs: Path) -> None:
         """Why a run failed, as its first failed stage says it."""
+        text = f"the run is {run.state}"
         for stage in STAGES:
             if run.states.get(stage) == "failed":
                 folder = logs / f"dag_id={run.dag_id}" / f"run_id={run.run_id}"
                 log = folder / f"task_id={stage}" / f"attempt={run.tries[stage]}.log"
-                self.complaint(run, f"{stage} failed: {_last_error(log)}; its log is {log}")
-                return
-        self.complaint(run, f"the run is {run.state}")
+                text = f"{stage} failed: {_last_error(log)}; its log is {log}"
+                break
+        if run.fails:
+            self.console.print(f"{run.dag_id}: {text}", markup=False, soft_wrap=True)
+        else:
+            self.complaint(run, text)
 
     def complaint(self, run: Run, text: str) -> None:
         """Something that is not as it should be."""
         self.console.print(f"{run.dag_id}: {text}", markup=False, style="red", soft_wrap=True)
 
-    def verdict(self, good: bool, asking: Sequence[Run] = ()) -> None:
-        """How it went, and which runs wait for an answer."""
+    def verdict(self, good: bool, runs: Sequence[Run] = ()) -> None:
+        """How it went; which runs wait for an answer, and which failed as they are meant to."""
+        asking = [run for run in runs if run.asks]
+        failed = [run for run in runs if run.fails]
         for run in asking:
             text = "the gate holds its batch and asks what shall become of it: see Required actions"
             self.console.print(f"\n{run.dag_id}: {text}", markup=False, style="magenta")
-        if good:
-            runs = "Every run succeeded or asks a person," if asking else "Every run succeeded"
-            self.console.print(f"\n{runs} and every count reconciles.", style="bold green")
-        else:
+        for run in failed:
+            text = "it is there to fail: its page shows what a person can do about it"
+            self.console.print(f"\n{run.dag_id}: {text}", markup=False, style="magenta")
+        if not good:
             self.console.print("\nThe demo did not succeed.", style="bold red")
+            return
+        others = ["asks a person"] * bool(asking) + ["failed as it is meant to"] * bool(failed)
+        ends = ", ".join(["succeeded", *others[:-1]]) + "".join(f" or {e}," for e in others[-1:])
+        self.console.print(f"\nEvery run {ends} and every count reconciles.", style="bold green")
 
 
 def _stages(runs: list[Run]) -> Table:

@@ -21,6 +21,7 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 from tests.browser.conftest import PROJECT
 from tests.browser.screens import Watch, barriers, overhang, photograph, resize
 from waybill_airflow.free_ports import free_port
+from waybill_airflow.web.condition import UNREADABLE, WORST_FIRST
 
 pytestmark = [
     pytest.mark.airflow,
@@ -104,6 +105,17 @@ def row(ours: FrameLocator, name: str) -> Locator:
     return ours.get_by_role("row").filter(has=ours.get_by_role("link", name=name, exact=True))
 
 
+def arrives(ours: FrameLocator, heading: str | re.Pattern[str]) -> None:
+    """Wait for a page by its first heading, which the one before does not have."""
+    expect(ours.get_by_role("heading", name=heading, level=1)).to_be_visible()
+
+
+def follow(ours: FrameLocator, name: str) -> None:
+    """From the list to the page of a migration."""
+    ours.get_by_role("link", name=name, exact=True).click()
+    arrives(ours, re.compile(rf"^{name} "))
+
+
 def reload_until(page: Page, ours: FrameLocator, wanted: str | Locator) -> None:
     """Look at the page again until it says or has something; it does not change by itself."""
     found = ours.get_by_text(wanted) if isinstance(wanted, str) else wanted
@@ -130,22 +142,45 @@ def fine(page: Page, name: str) -> None:
     alone.close()
 
 
-def test_the_demo_opens_on_the_migrations_and_their_states(seen, ours):
+def test_the_demo_opens_on_the_migrations_in_every_state(seen, ours):
     for name, state in {
         "recorded_reviewed": "held",
+        "stock_fails": "failing",
+        "stock_waits": "table waits",
         "shop": "refusing",
         "shop_by_hand": "never ran",
         "recorded_canal": "fine",
     }.items():
         expect(row(ours, name).locator(".state")).to_have_text(state)
+    broken = ours.locator(".broken li")
+    expect(broken.locator(".state")).to_have_text("file broken")
+    place = re.compile(r"stock_broken\.yaml:\d+: publish\[0\]\.envelope")
+    expect(broken).to_contain_text(place)
     reload_until(seen, ours, row(ours, "shop_late").locator(".state.late"))
+    words = set(ours.locator(".state").all_inner_texts())
+    assert words == set(WORST_FIRST) - {UNREADABLE}, "the demo's lake can be read"
     fine(seen, "migrations")
+
+
+def test_what_fails_and_what_waits_say_what_can_be_done(demo, seen, ours):
+    follow(ours, "stock_fails")
+    expect(ours.get_by_text("The last run failed.")).to_be_visible()
+    expect(ours.get_by_role("link", name="The failed run")).to_be_visible()
+    fine(seen, "failing")
+    resize(seen, 1280)
+    seen.goto(demo.address)
+    follow(ours, "stock_waits")
+    said = ours.get_by_text("The table shop.stock waits for a decision since batch")
+    expect(said).to_contain_text("WB-4004")
+    expect(said).to_contain_text("set `retype: rewrite` for shop.stock")
+    expect(said).to_contain_text("All others go on.")
+    fine(seen, "waits")
 
 
 def test_a_run_is_started_from_a_button_and_watched(seen, ours):
     watch = Watch(seen)
     resize(seen, 390)
-    ours.get_by_role("link", name="shop_by_hand", exact=True).click()
+    follow(ours, "shop_by_hand")
     ours.get_by_role("button", name="Open the form, filled in").first.click()
     form = ours.get_by_role("dialog", name="Start a run of shop_by_hand")
     expect(form.get_by_label("Mode")).to_have_value("incremental")
@@ -158,49 +193,61 @@ def test_a_run_is_started_from_a_button_and_watched(seen, ours):
     assert watch.faults == []
     resize(seen, 1280)
     seen.get_by_role("link", name="Waybill", exact=True).click()
+    # Airflow's own page has no frame of ours.
+    expect(ours.locator("main")).to_be_visible()
     reload_until(seen, ours, "The gate let it pass.")
     fine(seen, "run")
 
 
 def test_a_held_batch_is_published_because_a_person_says_so(demo, seen, ours):
-    ours.get_by_role("link", name="recorded_reviewed", exact=True).click()
+    follow(ours, "recorded_reviewed")
     expect(ours.get_by_text("the gate expects").first).to_contain_text("never below zero")
     fine(seen, "held")
     resize(seen, 1280)
     ours.get_by_role("link", name="Gate report").first.click()
+    arrives(ours, re.compile("^Gate report of "))
     expect(ours.get_by_text("The quantity is never below zero").first).to_be_visible()
     fine(seen, "gate-report")
     resize(seen, 1280)
 
     seen.goto(f"{demo.url}/required_actions")
     seen.get_by_role("link", name="does not pass the gate").click()
+    why = seen.locator("[name=element_why]")
+    expect(why).to_be_visible()
     expect(seen.get_by_text("The quantity is never below zero")).to_be_visible()
     photograph(seen, "demo-question", widths=(1280,))
-    seen.locator("[name=element_why]").fill("Goods that came back")
-    seen.get_by_role("button", name="Publish as it is").click()
+    why.fill("Goods that came back")
+    with seen.expect_response(lambda answer: answer.request.method == "PATCH") as answered:
+        seen.get_by_role("button", name="Publish as it is").click()
+    assert answered.value.ok, answered.value.text()
     expect(seen.get_by_text("Success").first).to_be_visible(timeout=SOON)
 
     seen.goto(demo.address)
-    ours.get_by_role("link", name="recorded_reviewed", exact=True).click()
+    follow(ours, "recorded_reviewed")
     reload_until(seen, ours, "All that was archived is published")
     ours.get_by_role("link", name=re.compile("-[0-9a-f]{6}$")).last.click()
+    arrives(ours, re.compile("^[0-9T.]+-[0-9a-f]{6} "))
     expect(ours.get_by_text("Goods that came back")).to_be_visible()
     fine(seen, "approved")
 
 
-def test_refused_messages_are_looked_at_and_tried_again(demo, seen, ours):
-    ours.get_by_role("link", name="shop", exact=True).click()
+def test_refused_messages_are_looked_at_and_tried_again(seen, ours):
+    quarantine, message = "Refused messages of shop", re.compile(r"^shop\W\d+\W\d+$")
+    follow(ours, "shop")
     ours.get_by_role("link", name="Refused messages").click()
+    arrives(ours, quarantine)
     expect(ours.get_by_role("row")).to_have_count(1 + 3)
     fine(seen, "quarantine")
     resize(seen, 390)
     ours.get_by_role("row").filter(has_text="shape").get_by_role("link").first.click()
+    arrives(ours, message)
     expect(ours.get_by_text("It was refused, and waits for another try.")).to_be_visible()
     expect(ours.get_by_text("seventy-seven").first).to_be_visible()
     fine(seen, "message")
 
     resize(seen, 390)
     ours.get_by_role("link", name="Quarantine").click()
+    arrives(ours, quarantine)
     ours.get_by_role("button", name="Open the form, filled in").click()
     form = ours.get_by_role("dialog", name="Start a run of shop")
     expect(form.get_by_label("Mode")).to_have_value("replay")
@@ -208,6 +255,7 @@ def test_refused_messages_are_looked_at_and_tried_again(demo, seen, ours):
     expect(form.get_by_role("status")).to_contain_text("is queued")
     form.get_by_role("button", name="Close").click()
     ours.get_by_role("row").filter(has_text="shape").get_by_role("link").first.click()
+    arrives(ours, message)
     reload_until(seen, ours, "It was refused in 2 batches, and still waits.")
     fine(seen, "replayed")
 
@@ -226,13 +274,13 @@ def changed_order() -> str:
 def test_a_row_tells_its_history(seen, ours):
     key = changed_order()
     resize(seen, 390)
-    ours.get_by_role("link", name="recorded_canal", exact=True).click()
+    follow(ours, "recorded_canal")
     ours.get_by_role("link", name="The changes of a row").click()
-    expect(ours.get_by_role("heading", name="The changes of a row")).to_be_visible()
+    arrives(ours, "The changes of a row")
     ours.get_by_label("Table").fill("shop.orders")
     ours.get_by_label("Key").fill(key)
     ours.get_by_role("button", name="Show the row and its changes").click()
-    expect(ours.get_by_role("heading", name=f"shop.orders {key}")).to_be_visible()
+    arrives(ours, f"shop.orders {key}")
     expect(ours.get_by_role("heading", name=re.compile("^insert"))).to_be_visible()
     expect(ours.locator("mark").first).to_be_visible()
     fine(seen, "row")

@@ -308,7 +308,8 @@ def test_names_that_look_like_addresses_or_turn_text_around_are_text(visit, admi
         "(one) => `unicode-bidi: ${getComputedStyle(one).unicodeBidi}`"
     ), "marks in a name turn nothing around that stands beside it"
     link.click()
-    expect(admin.get_by_role("heading", name="Refused messages of orders")).to_be_visible()
+    # The page before has the same heading.
+    expect(admin.get_by_text("of table")).to_be_visible()
     expect(admin.get_by_role("row")).to_have_count(2)
     visit(message(5))
     # In a message such marks are shown as what they are.

@@ -187,6 +187,7 @@ def test_every_other_figure_leads_somewhere_on_the_page(place):
     assert anchors <= ids
     for words in ("Superseded changes lost", "Skipped messages hold", "Waiting changes belong"):
         assert words in text
+    assert "a table that waits for a decision" in " ".join(text.split())
     assert "note was added" in text
     assert "table=%3Cscript%3E" in text
     assert "<script>alert" not in text

@@ -27,7 +27,10 @@ def load() -> DagBag:
     return DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)
 
 
-EXAMPLES = ["recorded_canal", "recorded_reviewed", "shop", "shop_by_hand", "shop_late"]
+EXAMPLES = [
+    *("recorded_canal", "recorded_reviewed", "shop", "shop_by_hand", "shop_late"),
+    *("stock_broken", "stock_fails", "stock_waits"),
+]
 
 RUN_TYPES = [
     *("asset_materialization", "asset_triggered", "manual", "operator_triggered", "scheduled")

@@ -1,4 +1,4 @@
-"""Which migrations the demo runs."""
+"""Which migrations the demo runs, and which of them may fail."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.dags.conftest import PROJECT
 from waybill.errors import ConfigurationError
-from waybill_airflow.demo import _migrations
+from waybill.report import StageReport
+from waybill.spec.file import load_migration
+from waybill_airflow import demo
+from waybill_airflow.demo import BROKEN, _account, _migrations
+from waybill_airflow.demo_view import FAILS, Run
+from waybill_airflow.local_airflow import LocalAirflow, LocalAirflowError
+from waybill_airflow.rest import RestError
 
 pytestmark = pytest.mark.airflow
 
@@ -29,3 +36,103 @@ def test_a_broken_file_does_not_stop_the_demo(tmp_path, monkeypatch):
     assert ([spec.name for _, spec in run], left) == (["shop"], ["stock"])
     (sentence,) = said
     assert sentence.startswith(f"left out: {tmp_path / 'broken.yaml'}:")
+
+
+def test_one_file_is_broken_in_the_demo_and_only_there(monkeypatch):
+    """With the file, the line and the field, and without the value that the environment has."""
+    monkeypatch.delenv("WAYBILL_MIGRATIONS", raising=False)
+    said: list[str] = []
+    view = SimpleNamespace(says=said.append)
+    _migrations(view)
+    assert said == [], "elsewhere every example can be used"
+    (name,) = BROKEN
+    monkeypatch.setenv(name, BROKEN[name])
+    _migrations(view)
+    (sentence,) = said
+    file = PROJECT / "migrations/stock_broken.yaml"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if name in text)
+    assert f"{file}:{line}: publish[0].envelope" in sentence
+    assert BROKEN[name] not in sentence
+
+
+def airflow_with(*errors: str) -> LocalAirflow:
+    """One that is healthy and has a DAG, and could not import some files."""
+    broken = [{"filename": name, "stack_trace": f"{name}\nError: no"} for name in errors]
+    answers = {"importErrors": {"import_errors": broken}, "dags": {"dags": [{"dag_id": "shop"}]}}
+    airflow = object.__new__(LocalAirflow)
+    airflow.client = SimpleNamespace(get=lambda what, **_: answers[what])
+    return airflow
+
+
+def test_a_file_that_is_reported_already_does_not_stop_the_demo():
+    parts = ("metadatabase", "scheduler", "dag_processor")
+    healthy = {part: {"status": "healthy"} for part in parts}
+    one = airflow_with("/somewhere/dags/broken_migrations.py")
+    assert one._missing(healthy, {"shop"}, broken=True) == ""
+    with pytest.raises(
+        LocalAirflowError, match=r"cannot import .*broken_migrations\.py: Error: no"
+    ):
+        one._missing(healthy, {"shop"}, broken=False)
+    both = airflow_with("broken_migrations.py", "migrations.py")
+    with pytest.raises(LocalAirflowError, match=r"cannot import migrations\.py: Error: no"):
+        both._missing(healthy, {"shop"}, broken=True)
+
+
+@pytest.mark.parametrize(
+    ("tags", "state", "good"),
+    [
+        ("[demo]", "success", True),
+        ("[demo]", "failed", False),
+        (f"[demo, {FAILS}]", "failed", True),
+        (f"[demo, {FAILS}]", "success", False),
+    ],
+)
+def test_a_run_fails_if_it_is_there_to_fail_and_only_then(tmp_path, tags, state, good):
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD.replace("[demo]", tags))
+    reports = {"snapshot": StageReport("snapshot", "b", rows_in=3, rows_out=3)}
+    run = Run(load_migration(file), file, "manual__1", state=state, reports=reports)
+    said: list[str] = []
+    view = SimpleNamespace(
+        waybill=lambda _: None,
+        failure=lambda *_: said.append("failed"),
+        complaint=lambda _, text: said.append(text),
+    )
+    assert _account(SimpleNamespace(home=tmp_path), run, view) is good
+    assert ("failed" in said) is (state == "failed")
+    assert good or said, "it is said why"
+
+
+def test_a_database_that_is_locked_is_asked_again(tmp_path, monkeypatch):
+    """SQLite lets one process write at a time, and Airflow's parts are four."""
+    monkeypatch.setattr(demo.time, "sleep", lambda _: None)
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD)
+    asked: list[str] = []
+
+    def answers(what: str, *statuses: int):
+        left = list(statuses)
+
+        def answer(*_place, body):
+            asked.append(what)
+            if left and (status := left.pop(0)):
+                raise RestError(status, "no")
+            return body
+
+        return answer
+
+    def airflow(patch, post):
+        client = SimpleNamespace(patch=patch, post=post)
+        return SimpleNamespace(client=client, check=lambda: asked.append("looked"))
+
+    patch = answers("unpause", 500, 500)
+    run = demo._trigger(airflow(patch, answers("run", 500, 409)), load_migration(file), file)
+    assert asked == ["unpause", "looked", "unpause", "looked", "unpause", "run", "looked", "run"]
+    assert run.run_id.startswith("manual__")
+    for status in (403, 404, 409):
+        with pytest.raises(RestError):
+            demo._unpause(airflow(answers("unpause", status), None), "shop")
+    monkeypatch.setattr(demo, "PATIENCE", -1.0)
+    with pytest.raises(RestError):
+        demo._unpause(airflow(answers("unpause", 500), None), "shop")

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.dags.conftest import MIGRATION
 from waybill.report import StageReport, Waybill
 from waybill.spec.file import load_migration
-from waybill_airflow.demo_view import Run, View
+from waybill_airflow.demo_view import FAILS, Run, View
 
 
 @pytest.fixture
@@ -60,6 +60,31 @@ def test_a_run_that_asks_a_person_has_ended_for_now(view, tmp_path):
     assert "shop validate: awaiting_input asks" in said(view)
     assert "shop: the gate holds its batch and asks" in said(view)
     assert "Every run succeeded or asks a person, and every count" in said(view)
+
+
+def test_a_run_that_is_there_to_fail_is_no_fault(view, tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(MIGRATION.format(name="shop").replace("[tests]", f"[demo, {FAILS}]"))
+    fails = Run(load_migration(file), file, "manual__1", state="running")
+    fails.take(task("merge", "failed"))
+    assert not fails.fails, "nor has it ended"
+    fails.state = "failed"
+    assert (fails.fails, fails.ended) == (True, True)
+    view.failure(fails, tmp_path)
+    view.verdict(True, [fails])
+    assert "shop: merge failed: it left no log; its log is" in said(view)
+    assert "shop: it is there to fail: its page shows" in said(view)
+    assert "Every run succeeded or failed as it is meant to, and every count" in said(view)
+    file.write_text(MIGRATION.format(name="stock") + "quality: {on_failure: ask}\n")
+    asks = Run(load_migration(file), file, "manual__1", states={"validate": "awaiting_input"})
+    view.verdict(True, [fails, asks])
+    assert "Every run succeeded, asks a person or failed as it is meant to, and" in said(view)
+
+
+def test_a_run_that_succeeded_says_so_alone(view, run):
+    run.state = "success"
+    view.verdict(True, [run])
+    assert said(view) == "\nEvery run succeeded and every count reconciles.\n"
 
 
 def test_every_figure_of_the_waybill_is_there(view):

@@ -13,7 +13,7 @@ from tests.dags.asking import (
     held,
     read,
 )
-from tests.dags.showcase import Showcase, tampered
+from tests.dags.showcase import HOSTILE, Showcase, tampered
 from waybill.overview.files import read_index
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import LocalStore
@@ -87,6 +87,29 @@ def test_a_held_migration_names_what_waits_and_what_helps(client):
     assert "merge 1 48,000" in page.text
     assert f"/waybill/gate/orders_held/{HELD}" in page.attributes("href")
     assert "/dags/orders_held" in page.attributes("href")
+
+
+def test_every_table_that_waits_is_named_whatever_else_is_wrong(client, tmp_path, monkeypatch):
+    page = read(client, "/dags/goods_waiting")
+    since = "20261126T190000.000-000013"
+    for table in ("shop.orders", "shop.people"):
+        assert (
+            f"{table} , since batch {since} , changes that wait: 1,200. column price" in page.text
+        )
+    assert f"/waybill/batches/goods_waiting/{since}" in page.attributes("href")
+    assert "Tables that wait for a decision" not in read(client, "/dags/stock_fine").text
+    showcase = Showcase(tmp_path)
+    showcase.with_lake("orders", held, batches=1)
+    spec = load_migration(showcase.migrations / "orders.yaml")
+    waits = [
+        {"table": f"{HOSTILE}{n}", "since": "b-1", "why": HOSTILE, "changes": 7} for n in range(103)
+    ]
+    tampered(spec, tables_waiting=waits)
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+    page = read(client, "/dags/orders")
+    assert f"Batch {HELD} is held" in page.text
+    assert page.text.count("changes that wait:") == 100
+    assert "and 3 more: waybill status" in page.text
 
 
 def test_a_rule_that_nobody_may_waive_offers_no_approval(client, shown, tmp_path, monkeypatch):

@@ -160,10 +160,15 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     assert "recorded_reviewed validate: awaiting_input" in said
     assert "recorded_reviewed: the gate holds its batch and asks" in said
     assert "shop_by_hand" not in said, "it is for people to start"
+    assert re.search(r"left out: \S+/stock_broken\.yaml:\d+: publish\[0\]\.envelope", said)
+    assert "stock_waits publish: success" in said
+    assert "stock_fails merge: failed" in said
+    assert re.search(r"stock_fails: merge failed: .*WB-4004.*retype: rewrite", said)
     assert "table shop.customers has" in said
     for target in ("canal", "datahub-blob", "oms-default"):
         assert f"published as {target} in" in said
-    assert "Every run succeeded or asks a person, and every count reconciles." in said
+    ends = "succeeded, asks a person or failed as it is meant to,"
+    assert f"Every run {ends} and every count reconciles." in said
     password = re.search(r"password (\S+)", said)[1]
     kept = tmp_path / "demo/airflow/passwords.json"
     assert password in kept.read_text()
@@ -191,9 +196,12 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     stages = [f"{n}.{s}" for n in ("shop", "recorded_canal") for s in STAGES]
     assert ended.keys() >= {"shop", "recorded_canal", *stages}
     begun = {name for name, kind, _ in came if kind == "START"}
-    assert begun - ended.keys() == {"recorded_reviewed", "recorded_reviewed.validate"}, "asks"
+    failed = {name for name, kind, _ in came if kind == "FAIL"}
+    assert failed == {"stock_fails", "stock_fails.merge"}
+    unanswered = begun - ended.keys() - failed
+    assert unanswered == {"recorded_reviewed", "recorded_reviewed.validate"}, "asks"
     assert ended.keys() <= begun
-    assert {kind for _, kind, _ in came} == {"START", "COMPLETE"}
+    assert {kind for _, kind, _ in came} == {"START", "COMPLETE", "FAIL"}
     source = ("file", str(PROJECT / "samples/shop"))
     for stage in ("snapshot", "merge", "validate", "publish"):
         assert source in {named(one) for one in ended[f"shop.{stage}"]["inputs"]}

@@ -111,6 +111,34 @@ def test_rows_of_the_batch_are_judged_by_typed_columns(judge):
     assert "written rows of shop.orders" in page
 
 
+def test_every_suite_states_what_it_took(spark, migration, tmp_path):
+    """The product's own, one on a profile, one on rows; jobs that serve several are not divided."""
+    own = tmp_path / "own.json"
+    rule = expectation("table_row_count_to_be_between", min_value=0)
+    own.write_text(
+        json.dumps({"name": "own", "meta": {"profile": "tables"}, "expectations": [rule]})
+    )
+    rows = tmp_path / "rows.json"
+    unique = on_rows(expectation("column_values_to_be_unique", column="id"))
+    rows.write_text(json.dumps({"name": "rows", **unique}))
+    suites = ["changes", "tables", "trends", str(own), str(rows)]
+    spec = migration(quality={"suites": suites})
+    (tmp_path / "in/b1.jsonl").write_bytes(b"".join(m + b"\n" for m in messages(5)))
+    run_migration(spec, until="validate", batch="b1", spark=spark)
+    result = read_result(spec, "b1")
+    costs = {cost["suite"]: cost for cost in result["costs"]}
+    assert list(costs) == ["changes", "tables", "trends", "own", "rows"]
+    assert [costs[name]["jobs"] for name in ("changes", "tables", "trends", "own")] == [0] * 4
+    assert costs["rows"]["jobs"] > 0
+    assert all(cost["seconds"] > 0 for cost in costs.values())
+    shared = {cost["what"]: cost for cost in result["shared"]}
+    assert shared["loading Great Expectations"]["suites"] == list(costs)
+    assert shared["making the profile tables"]["suites"] == ["tables", "own"]
+    assert shared["making the profile changes"]["seconds"] > 0
+    page = read_page(spec, "b1")
+    assert "making the profile changes" in page
+
+
 def test_what_looks_at_one_value_at_a_time_is_one_job(judge):
     columns = [
         expectation("column_values_to_not_be_null", column="id"),
@@ -369,7 +397,9 @@ def test_rules_over_time_look_at_what_the_gate_kept_of_the_batches_before(
     topic, table = result["profiles"]["trends"]
     assert (topic["kind"], topic["messages"], topic["batches"]) == ("topic", 6, 1)
     assert (table["rows"], table["rows_before"], table["messages_off"]) == (4, 10, None)
-    assert table["age"] > 90_000_000  # the first batch's partition has stood still since 2023
+    # The first batch's partition has stood still since 2023, and a newer change has come beside it.
+    assert table["complete_age"] > 90_000_000
+    assert table["age"] < table["complete_age"] - 80_000_000
     lake = Lake.open(spark, spec)
     assert [batch.tables["shop.orders"]["rows"] for batch in past_of(verdicts_of(lake))] == [10, 4]
     monkeypatch.setattr(Lake, "known_since", lambda *_: 1)

@@ -191,8 +191,9 @@ def _further(spec: Migration, account: BatchAccount) -> list[Step]:
     if any(stage.waiting for stage in account.stages):
         steps.append(
             Step(
-                "Waiting changes belong to a transaction that is open, or are half of an update "
-                "whose other half has not come; the next batch takes them up",
+                "Waiting changes belong to a transaction that is open or to a table that waits for "
+                "a decision, or are half of an update whose other half has not come; a later batch "
+                "takes them up",
                 command=spec.command("changes", "FILE", "--table", "TABLE"),
             )
         )

@@ -27,7 +27,7 @@ from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.source_view import SourceView, source_view
 
 if TYPE_CHECKING:
-    from waybill.overview.schema import BatchLine, Index, TableLine
+    from waybill.overview.schema import BatchLine, Index, TableLine, TableWaits
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import RunFacts
     from waybill_airflow.web.charts import Chart
@@ -55,6 +55,8 @@ class MigrationView:
         fields: of the trigger form.
         charts: of the last batches.
         charted: how many these are.
+        held_tables: the first that wait for a decision, also where something else is the worst.
+        more_held_tables: how many there are beside them.
         tables: the first of them.
         more_tables: how many there are beside them.
         batches: the last of them.
@@ -77,6 +79,8 @@ class MigrationView:
     fields: list[Field]
     charts: list[Chart]
     charted: int
+    held_tables: list[TableWaits]
+    more_held_tables: int
     tables: list[TableLine]
     more_tables: int
     batches: list[BatchLine]
@@ -105,6 +109,7 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
     ends += [("Target", Place(t.label, t.envelope, place_of(t))) for t in spec.publish]
     batches = [] if index is None else index.batches
     tables = [] if index is None else index.tables
+    held = [] if index is None else index.tables_waiting
     charted = batches[:CHARTED][::-1]
     return MigrationView(
         name=spec.name,
@@ -121,6 +126,8 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         fields=form_fields() if may_trigger else [],
         charts=charts_of(spec, charted, now),
         charted=len(charted),
+        held_tables=held[:SHOWN_TABLES],
+        more_held_tables=max(0, len(held) - SHOWN_TABLES),
         tables=tables[:SHOWN_TABLES],
         more_tables=max(0, len(tables) - SHOWN_TABLES),
         batches=batches[:SHOWN_BATCHES],

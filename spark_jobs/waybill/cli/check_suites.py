@@ -81,10 +81,10 @@ def _on_profiles(
 ) -> Iterator[Finding]:
     from waybill.validate.expectations import run_suites
     from waybill.validate.result import TRENDS
-    from waybill.validate.trends import trends_profile
+    from waybill.validate.trends import NO_AGES, trends_profile
 
     profiles = {"changes": _topics(changes, targets), "tables": _tables(changes)}
-    profiles[TRENDS] = trends_profile(profiles["changes"], profiles["tables"], {}, ())
+    profiles[TRENDS] = trends_profile(profiles["changes"], profiles["tables"], NO_AGES, ())
     invented = [name for name, rows in profiles.items() if not rows]
     profiles = {name: rows or [_nothing(name)] for name, rows in profiles.items()}
     for about, suite in suites:

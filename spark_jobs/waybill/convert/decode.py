@@ -63,7 +63,7 @@ RELOADED = "rows of tables that are loaded again"
 NAMES = "source_names"
 """The detail that tells the source's names of tables by those that the lake has."""
 SHOWN_TABLES = 200
-"""How many tables a report names."""
+"""Of how many tables a report has the changes by operation."""
 
 _UPDATE = ("database", "schema", "table", "sequence")
 """What the halves of one update share."""
@@ -328,7 +328,8 @@ class Decoding:
             report.warnings.append(shadows_sentence(report.skipped[SHADOW]))
         shown = sorted(tables)[:SHOWN_TABLES]
         report.details["tables"] = {name: dict(tables[name]) for name in shown}
-        report.details[NEWEST] = {name: newest[name] for name in shown if name in newest}
+        # Of every table: the gate and the pages go by it, and it is short.
+        report.details[NEWEST] = dict(sorted(newest.items()))
 
     def _counted(self) -> list[tuple[Any, ...]]:
         """How many rows were written, their newest source time, and their columns of `COUNTED`.

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, WaybillError
+from waybill.lake import Span
 from waybill.lake.stage_commit import repeated
 from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE
 from waybill.made_ids import IDS_WRITTEN
-from waybill.report import StageReport, decision_without_rows, without_rows
+from waybill.report import NEWEST, StageReport, decision_without_rows, without_rows
 from waybill.validate.profiles import refused_places
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from waybill.lake import Branch, Commit, Lake, Span
+    from waybill.lake import Branch, Commit, Lake
 
 STAGE = "validate"
 
@@ -154,6 +155,20 @@ def let_pass(lake: Lake, batch: Judged) -> DataFrame | None:
 def commits_in(lake: Lake, span: Span, stage: str) -> Iterator[Commit]:
     """The commits of a stage in a span, newest first."""
     return (commit for commit in lake.between(*span) if commit.stage == stage)
+
+
+def newest_changes(lake: Lake, batch: Judged) -> dict[str, int]:
+    """Source times of the newest changes that tables have, in microseconds since 1970.
+
+    Those of batches that upkeep has forgotten are not among them.
+    """
+    upto = batch.merge.cursor["changes"]
+    found: dict[str, int] = {}
+    if upto is not None:
+        for commit in commits_in(lake, Span(lake.log("changes"), None, upto), "convert"):
+            for name, time in commit.report["details"].get(NEWEST, {}).items():
+                found[name] = max(int(time), found.get(name, int(time)))
+    return found
 
 
 def outbox_parts(lake: Lake, span: Span) -> list[tuple[Span, dict[str, Any]]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from waybill.validate.great_expectations_context import in_memory, loaded, raised_by
@@ -34,33 +36,53 @@ def run_suites(
     Raises:
         ConfigurationError: an expectation is not known, or its arguments are wrong.
     """
+    with over_profiles(profiles, parameters) as run:
+        return [check for suite in suites for check in run(suite)]
+
+
+@contextmanager
+def over_profiles(
+    profiles: Mapping[str, Sequence[Mapping[str, Any]]], parameters: Mapping[str, Any]
+) -> Iterator[Callable[[Suite], list[Checked]]]:
+    """Loads Great Expectations; gives what checks one suite after the other.
+
+    Args:
+        profiles: see `run_suites`, as for what is raised by what is given.
+        parameters: see there, too.
+    """
+    with in_memory() as context:
+        numbers = count()
+        yield lambda suite: _run(context, suite, next(numbers), profiles, parameters)
+
+
+def _run(
+    context: Any,
+    suite: Suite,
+    number: int,
+    profiles: Mapping[str, Sequence[Mapping[str, Any]]],
+    parameters: Mapping[str, Any],
+) -> list[Checked]:
+    """The results of a suite; its number tells it apart in the context."""
     import great_expectations as gx
     import pandas as pd
 
-    checked = []
-    with in_memory() as context:
-        for number, suite in enumerate(suites):
-            rows = list(profiles[suite.over.name])
-            if not rows:
-                checked += [nothing_to_check(suite, item) for item in suite.expectations]
-                continue
-            source = context.data_sources.add_pandas(f"profile {number}")
-            batch = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
-            data = gx.ValidationDefinition(
-                name=f"{suite.name} {number}",
-                data=batch,
-                suite=context.suites.add(loaded(suite, number)),
-            )
-            result: Any = context.validation_definitions.add(data).run(
-                batch_parameters={"dataframe": pd.DataFrame(rows)},
-                expectation_parameters=dict(parameters),
-                result_format={
-                    "result_format": "COMPLETE",
-                    "unexpected_index_column_names": [ROW_NAMES[suite.over.name]],
-                },
-            )
-            checked += [_checked(suite, item) for item in result.to_json_dict()["results"]]
-    return checked
+    rows = list(profiles[suite.over.name])
+    if not rows:
+        return [nothing_to_check(suite, item) for item in suite.expectations]
+    source = context.data_sources.add_pandas(f"profile {number}")
+    batch = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
+    data = gx.ValidationDefinition(
+        name=f"{suite.name} {number}", data=batch, suite=context.suites.add(loaded(suite, number))
+    )
+    result: Any = context.validation_definitions.add(data).run(
+        batch_parameters={"dataframe": pd.DataFrame(rows)},
+        expectation_parameters=dict(parameters),
+        result_format={
+            "result_format": "COMPLETE",
+            "unexpected_index_column_names": [ROW_NAMES[suite.over.name]],
+        },
+    )
+    return [_checked(suite, item) for item in result.to_json_dict()["results"]]
 
 
 def _checked(suite: Suite, item: dict[str, Any]) -> Checked:

@@ -76,7 +76,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Cost:
-    """What running a suite took.
+    """What running a suite took, without what it shares with others.
 
     Attributes:
         suite: its name.
@@ -88,6 +88,25 @@ class Cost:
 
     suite: str
     over: str
+    rows: int
+    seconds: float
+    jobs: int
+
+
+@dataclass(frozen=True)
+class SharedCost:
+    """What was done once for several suites; nobody can tell how much of it each needed.
+
+    Attributes:
+        what: what was done.
+        suites: the names of all suites that it was done for; one if no other needed it.
+        rows: how many rows it made.
+        seconds: by the clock.
+        jobs: of Spark.
+    """
+
+    what: str
+    suites: list[str]
     rows: int
     seconds: float
     jobs: int
@@ -109,6 +128,7 @@ class GateResult:
         accounts: counts that do not agree across stages, one sentence each.
         stages: the reports of the stages before.
         costs: what each suite took.
+        shared: what was done once for several suites.
         decision: what a person has decided about the batch (`waybill.lake.decisions.Decision`);
             None where nobody did.
     """
@@ -123,6 +143,7 @@ class GateResult:
     stages: list[dict[str, Any]] = field(default_factory=list)
     outcome: str = PASSED
     costs: list[Cost] = field(default_factory=list)
+    shared: list[SharedCost] = field(default_factory=list)
     decision: dict[str, Any] | None = None
 
     def judge(self, on_failure: str, waived: Collection[str] = ()) -> None:
@@ -147,7 +168,8 @@ class GateResult:
         """The result that `to_dict` described, also one of an older version."""
         checks = [Checked(**check) for check in data["checks"]]
         costs = [Cost(**cost) for cost in data.get("costs", [])]
-        return cls(**{**data, "checks": checks, "costs": costs})
+        shared = [SharedCost(**cost) for cost in data.get("shared", [])]
+        return cls(**{**data, "checks": checks, "costs": costs, "shared": shared})
 
     def failures(self, severity: str) -> list[Checked]:
         """The expectations of a severity that are not met."""

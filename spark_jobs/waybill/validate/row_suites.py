@@ -9,21 +9,19 @@ Only of what is not met rows are fetched, ten for each expectation.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
 
 from waybill.suggestions import did_you_mean
 from waybill.validate.expectations import nothing_to_check
 from waybill.validate.great_expectations_context import in_memory, loaded, raised_by
+from waybill.validate.metering import metered
 from waybill.validate.result import FIGURES, Cost
 from waybill.validate.suites import QUERY
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from waybill.validate.result import Checked
     from waybill.validate.suites import Over, Suite
@@ -39,6 +37,9 @@ LONGEST = 100
 
 _ALONE = re.compile(r"expect_column_value(s_to|_lengths)_(?!.*(unique|creasing|z_score|outlier))")
 """Expectations that look at one value at a time."""
+
+_LENGTHS = "value_lengths"
+"""In the types of those that look at lengths of values."""
 
 _OF_NONE = re.compile(r"expect_table_|unexpected_rows_")
 """Expectations that mean something where there are no rows."""
@@ -78,9 +79,8 @@ def run_row_suite(suite: Suite, rows: DataFrame, kept: bool) -> RowsJudged:
     Raises:
         ConfigurationError: an expectation is not known, or its arguments are wrong.
     """
-    started = time.monotonic()
     kept = kept and _passes(suite) > 1
-    with _jobs_of(rows.sparkSession) as jobs, in_memory() as context:
+    with metered(rows.sparkSession) as meter, in_memory() as context:
         numbered = _numbered(suite)
         rows = rows.persist() if kept else rows
         try:
@@ -91,8 +91,8 @@ def run_row_suite(suite: Suite, rows: DataFrame, kept: bool) -> RowsJudged:
         finally:
             if kept:
                 rows.unpersist()
-        seconds = round(time.monotonic() - started, 2)
-        return RowsJudged(checks, Cost(suite.name, str(suite.over), count, seconds, jobs()))
+    cost = Cost(suite.name, str(suite.over), count, meter.seconds, meter.jobs)
+    return RowsJudged(checks, cost)
 
 
 def _checked(
@@ -245,19 +245,13 @@ def without_values(raised: str, columns: Sequence[str]) -> str:
 
 
 def _passes(suite: Suite) -> int:
-    """How often the rows are read, about: once for what looks at one value at a time."""
+    """How often the rows are read, about: once for what looks at one value at a time.
+
+    Lengths are computed before they are counted, which is once more.
+    """
+    types = [item["type"] for item in suite.expectations]
     conditions = {
         str((item.get("kwargs") or {}).get("row_condition")) for item in suite.expectations
     }
-    return len(conditions) + sum(_ALONE.match(item["type"]) is None for item in suite.expectations)
-
-
-@contextmanager
-def _jobs_of(spark: SparkSession) -> Iterator[Any]:
-    """Counts the jobs that Spark runs in the block; the counter can be asked at any time."""
-    context, tag = spark.sparkContext, f"waybill-{uuid4().hex}"
-    context.addJobTag(tag)
-    try:
-        yield lambda: len(context._jsc.sc().statusTracker().getJobIdsForTag(tag))
-    finally:
-        context.removeJobTag(tag)
+    lengths = any(_LENGTHS in type_ for type_ in types)
+    return len(conditions) + lengths + sum(_ALONE.match(type_) is None for type_ in types)

@@ -28,12 +28,14 @@ from waybill.validate.batch import (
     judged,
     judged_before,
     let_pass,
+    newest_changes,
     outbox_parts,
 )
 from waybill.validate.deciding import decide, refuse_late_drop
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
 from waybill.validate.measured import figures_with_limits, trend_of
+from waybill.validate.metering import Meter, metered
 from waybill.validate.pairing import compare_in_tasks, place_ranges, tasks_of
 from waybill.validate.profiles import (
     backwards,
@@ -120,9 +122,9 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
-    before = verdicts_of(lake)
+    before = cache(partial(verdicts_of, lake))
     result = judge(spec, context, batch_judged, staged, suites, decision, before)
-    places = keep(spec, result, trend_of(result, before))
+    places = keep(spec, result, trend_of(result, before()))
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
     context.progress(
@@ -155,7 +157,7 @@ def judge(
     staged: list[Staged],
     suites: list[Suite],
     approval: Decision | None = None,
-    before: Sequence[Spoken] = (),
+    before: Callable[[], Sequence[Spoken]] = tuple,
 ) -> GateResult:
     """Profile what is staged and run the suites, over the profiles and over rows.
 
@@ -166,11 +168,50 @@ def judge(
         staged: the merged tables that it changed.
         suites: what is expected.
         approval: what a person has approved. Ages are then those that they saw.
-        before: verdicts of earlier batches, oldest first.
+        before: gives the verdicts of earlier batches, oldest first.
     """
     lake = context.lake
     # To plan a query takes a while, and most batches need none.
     changes = cache(partial(changes_in, lake, batch.changes))
+    made: dict[str, Meter] = {}
+    with metered(context.spark) as made["changes"]:
+        figures, accounts, found = _figures_of_changes(spec, context, batch, changes)
+    with metered(context.spark) as made["tables"]:
+        tables = table_profiles(context.spark, staged, context.batch)
+    profiles = {"changes": figures, "tables": tables}
+    now = datetime.now(UTC)
+    if any(suite.over.name == TRENDS for suite in suites):
+        seen = now if approval is None else datetime.fromisoformat(approval.judged)
+        with metered(context.spark) as made[TRENDS]:
+            newest = newest_changes(lake, batch)
+            ages = ages_of(newest, batch.merge.report["details"], seen)
+            profiles[TRENDS] = trends_profile(figures, tables, ages, past_of(before()))
+    ran = run_every(spec, context, suites, profiles, made, Found(batch, changes, staged))
+    result = GateResult(
+        migration=spec.name,
+        batch=context.batch,
+        time=now.isoformat(timespec="seconds"),
+        checks=ran.checks,
+        profiles=profiles,
+        differences=found.examples,
+        accounts=accounts,
+        stages=_stages(lake, batch),
+        costs=ran.costs,
+        shared=ran.shared,
+    )
+    waived = {rule["finding"] for rule in approval.rules} if approval is not None else set()
+    result.judge(spec.quality.on_failure, waived)
+    if approval is not None and result.outcome == APPROVED:
+        result.decision = approval._asdict()
+    result.checks = with_commands(spec, result, partial(_example, context, changes, staged))
+    return result
+
+
+def _figures_of_changes(
+    spec: Migration, context: StageContext, batch: Judged, changes: Callable[[], DataFrame]
+) -> tuple[list[dict[str, Any]], list[str], Reread]:
+    """The profile `changes`, where the stages disagree, and what reading messages again found."""
+    lake = context.lake
     footers = Footers(lake, batch.changes, batch.outbox)
     counted = outcomes(changes()) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
@@ -189,41 +230,15 @@ def judge(
         own = merges.where(merges.batch == context.batch)
         refused = refused_messages(changes(), own, let_pass(lake, batch))
     topic = spec.source.files.topic if spec.source.files else None
-    profiles = {
-        "changes": changes_profile(
-            counted,
-            refused,
-            backwards(changes()) if ordered else {},
-            found,
-            len(accounts),
-            [topic] if topic and not counted else [],
-        ),
-        "tables": table_profiles(context.spark, staged, context.batch),
-    }
-    now = datetime.now(UTC)
-    if any(suite.over.name == TRENDS for suite in suites):
-        seen = now if approval is None else datetime.fromisoformat(approval.judged)
-        ages = ages_of(batch.merge.report["details"], seen)
-        figures = (profiles["changes"], profiles["tables"], ages, past_of(before))
-        profiles[TRENDS] = trends_profile(*figures)
-    checks, costs = run_every(spec, context, suites, profiles, Found(batch, changes, staged))
-    result = GateResult(
-        migration=spec.name,
-        batch=context.batch,
-        time=now.isoformat(timespec="seconds"),
-        checks=checks,
-        profiles=profiles,
-        differences=found.examples,
-        accounts=accounts,
-        stages=_stages(lake, batch),
-        costs=costs,
+    profile = changes_profile(
+        counted,
+        refused,
+        backwards(changes()) if ordered else {},
+        found,
+        len(accounts),
+        [topic] if topic and not counted else [],
     )
-    waived = {rule["finding"] for rule in approval.rules} if approval is not None else set()
-    result.judge(spec.quality.on_failure, waived)
-    if approval is not None and result.outcome == APPROVED:
-        result.decision = approval._asdict()
-    result.checks = with_commands(spec, result, partial(_example, context, changes, staged))
-    return result
+    return profile, accounts, found
 
 
 def _example(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake_columns import SCHEMA_COLUMNS
 from waybill.records import TableSchema
-from waybill.validate.expectations import nothing_to_check, run_suites
-from waybill.validate.result import Checked, Cost
+from waybill.validate.expectations import nothing_to_check, over_profiles
+from waybill.validate.metering import Meter, metered
+from waybill.validate.result import Checked, Cost, SharedCost
 from waybill.validate.row_suites import RowsJudged, run_row_suite
 from waybill.validate.seen_rows import Rows
 from waybill.validate.suites import PROFILE, Suite
@@ -37,33 +38,71 @@ class Found(NamedTuple):
     staged: list[Staged]
 
 
+class Ran(NamedTuple):
+    """What came of all suites.
+
+    Attributes:
+        checks: the results of every expectation, those of suites on profiles first.
+        costs: what each suite took.
+        shared: what was done once for several suites.
+    """
+
+    checks: list[Checked]
+    costs: list[Cost]
+    shared: list[SharedCost]
+
+
 def run_every(
     spec: Migration,
     context: StageContext,
     suites: Sequence[Suite],
     profiles: Mapping[str, Sequence[Mapping[str, Any]]],
+    made: Mapping[str, Meter],
     found: Found,
-) -> tuple[list[Checked], list[Cost]]:
-    """The results of every expectation, those of suites on profiles first, and what they took.
+) -> Ran:
+    """Run every suite.
+
+    Args:
+        spec: the migration.
+        context: the stage.
+        suites: what is expected.
+        profiles: the rows of each profile.
+        made: what it took to make each profile.
+        found: what there is beside the profiles.
 
     Raises:
         ConfigurationError: a suite cannot be used.
     """
-    started = time.monotonic()
+    ran = Ran([], [], [])
+    if not suites:
+        return ran
     on_profiles = [suite for suite in suites if suite.over.kind == PROFILE]
     parameters = {"max_refused_share": spec.quality.max_refused_share}
-    checks = run_suites(on_profiles, profiles, parameters)
-    costs = []
-    if on_profiles:
-        # Together: the profiles are made for the account of the batch anyway.
-        names = ", ".join(suite.name for suite in on_profiles)
-        rows = sum(len(profiles[suite.over.name]) for suite in on_profiles)
-        costs.append(Cost(names, "profiles", rows, round(time.monotonic() - started, 2), 0))
+    with ExitStack() as block:
+        with metered(context.spark) as loading:
+            run = block.enter_context(over_profiles(profiles, parameters))
+        for suite in on_profiles:
+            with metered(context.spark) as meter:
+                ran.checks.extend(run(suite))
+            rows = len(profiles[suite.over.name])
+            over = f"the profile {suite.over}"
+            ran.costs.append(Cost(suite.name, over, rows, meter.seconds, meter.jobs))
+    names = [suite.name for suite in suites]
+    ran.shared.append(_shared("loading Great Expectations", names, 0, loading))
+    for profile, meter in made.items():
+        names = [suite.name for suite in on_profiles if suite.over.name == profile]
+        if names:
+            what = f"making the profile {profile}"
+            ran.shared.append(_shared(what, names, len(profiles[profile]), meter))
     on_rows = [suite for suite in suites if suite.over.kind != PROFILE]
     for judged in _on_rows(spec, context, on_rows, found):
-        checks += judged.checks
-        costs.append(judged.cost)
-    return checks, costs
+        ran.checks.extend(judged.checks)
+        ran.costs.append(judged.cost)
+    return ran
+
+
+def _shared(what: str, suites: list[str], rows: int, meter: Meter) -> SharedCost:
+    return SharedCost(what, suites, rows, meter.seconds, meter.jobs)
 
 
 def _on_rows(

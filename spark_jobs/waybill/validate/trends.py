@@ -45,7 +45,7 @@ class Past(NamedTuple):
     Attributes:
         topics: rows of the profile `changes` by topic.
         tables: rows of the profile `tables` by table.
-        ages: how long ago, in seconds, the time is up to which a table is complete.
+        ages: how old the newest change of a table was, in seconds.
     """
 
     topics: dict[str, Mapping[str, Any]]
@@ -96,17 +96,35 @@ def verdicts_of(lake: Lake) -> list[Spoken]:
 
 def _past(profiles: Mapping[str, Profile]) -> Past:
     trends = profiles.get("trends", ())
+    # Results without `complete_age` have that in `age`: it was the age that the rules measured.
+    ages = {row["name"]: row["age"] for row in trends if "complete_age" in row}
     return Past(
         {row["topic"]: row for row in profiles["changes"]},
         {row["table"]: row for row in profiles["tables"]},
-        {row["name"]: row["age"] for row in trends if row["age"] is not None},
+        {name: age for name, age in ages.items() if age is not None},
     )
 
 
-def ages_of(merged: Mapping[str, Any], now: datetime) -> dict[str, float]:
-    """How long ago the time is up to which each table is complete that a batch changed, in seconds.
+class Ages(NamedTuple):
+    """How old tables are, in seconds, by their names.
+
+    Attributes:
+        newest: since the source made the newest change of each.
+        complete: since the time up to which each is complete that the batch changed.
+    """
+
+    newest: Mapping[str, float]
+    complete: Mapping[str, float]
+
+
+NO_AGES = Ages({}, {})
+
+
+def ages_of(newest: Mapping[str, int], merged: Mapping[str, Any], now: datetime) -> Ages:
+    """How old tables are; those are left out whose source tells no time.
 
     Args:
+        newest: source times of the newest changes of tables, in microseconds since 1970.
         merged: the details of the merge's report.
         now: with its zone.
     """
@@ -115,12 +133,17 @@ def ages_of(merged: Mapping[str, Any], now: datetime) -> dict[str, float]:
         for name, details in merged.items()
         if isinstance(details, dict) and "complete up to" in details
     }
-    ages = {name: now - datetime.fromisoformat(time) for name, time in times.items() if time}
-    return {name: round(max(0.0, age.total_seconds()), 1) for name, age in ages.items()}
+    complete = {n: now - datetime.fromisoformat(time) for n, time in times.items() if time}
+    # As a number: not every time of a source is one that Python has.
+    here = now.timestamp()
+    return Ages(
+        {name: round(max(0.0, here - time / 1e6), 1) for name, time in newest.items()},
+        {name: round(max(0.0, age.total_seconds()), 1) for name, age in complete.items()},
+    )
 
 
 def trends_profile(
-    changes: Profile, tables: Profile, ages: Mapping[str, float], past: Sequence[Past]
+    changes: Profile, tables: Profile, ages: Ages, past: Sequence[Past]
 ) -> list[dict[str, Any]]:
     """One row for every topic, and for every table that the batch changed or should have.
 
@@ -133,12 +156,11 @@ def trends_profile(
     topics = {row["topic"]: row for row in changes}
     found = [_topic(name, row, past) for name, row in sorted(topics.items())]
     here = {row["table"]: row for row in tables}
-    now = Past(topics, here, dict(ages))
-    moved = [batch for batch in (*past, now) if batch.moved]
+    moved = [batch for batch in (*past, Past(topics, here, {})) if batch.moved]
     known = {name for batch in moved for name in batch.tables}
     missed = {name for name in known - here.keys() if _without(name, moved) is not None}
     for name in sorted(here.keys() | missed):
-        found.append(_table(name, here.get(name), ages.get(name), past, moved))
+        found.append(_table(name, here.get(name), ages, past, moved))
     return found
 
 
@@ -148,7 +170,7 @@ def trends_figures(name: str, kind: str, batches: int, **figures: float | None) 
         (
             *("messages", "messages_usual", "messages_spread", "messages_off", "refused_rise"),
             *("rows", "rows_before", "rows_fell", "age", "age_usual", "age_times"),
-            "batches_without",
+            *("complete_age", "batches_without"),
         )
     )
     return {"name": name, "kind": kind, "batches": batches, **empty, **figures}
@@ -174,22 +196,23 @@ def _topic(name: str, row: Mapping[str, Any], past: Sequence[Past]) -> dict[str,
 def _table(
     name: str,
     row: Mapping[str, Any] | None,
-    age: float | None,
+    ages: Ages,
     past: Sequence[Past],
     moved: Sequence[Past],
 ) -> dict[str, Any]:
     before = [batch.tables[name]["rows"] for batch in past if name in batch.tables]
-    figures: dict[str, float | None] = {"age": age}
+    age = ages.newest.get(name)
+    figures: dict[str, float | None] = {"age": age, "complete_age": ages.complete.get(name)}
     if row is not None:
         figures["rows"] = row["rows"]
     if row is not None and before:
         figures["rows_before"] = before[-1]
         lost = before[-1] - row["rows"]
         figures["rows_fell"] = max(0.0, lost / before[-1]) if before[-1] else 0.0
-    ages = [batch.ages[name] for batch in past if name in batch.ages]
-    if age is not None and len(ages) >= LEAST:
-        figures["age_usual"] = median(ages)
-        figures["age_times"] = round(max(age, YOUNG) / max(*ages, YOUNG), 2)
+    earlier = [batch.ages[name] for batch in past if name in batch.ages]
+    if age is not None and len(earlier) >= LEAST:
+        figures["age_usual"] = median(earlier)
+        figures["age_times"] = round(max(age, YOUNG) / max(*earlier, YOUNG), 2)
     figures["batches_without"] = _without(name, moved)
     return trends_figures(name, "table", len(before), **figures)
 

@@ -205,3 +205,21 @@ def test_the_recorded_topic_is_a_cut_of_known_size():
 
 def test_the_samples_are_small():
     assert sum(file.stat().st_size for file in SAMPLES.rglob("*") if file.is_file()) < 1_000_000
+
+
+def test_the_stock_counts_in_seconds_until_a_statement_makes_them_times():
+    messages = [json.loads(line) for line in values(SAMPLES / "stock")]
+    assert [message["id"] for message in messages] == list(range(1, 10))
+    times = [message["es"] for message in messages]
+    assert times == sorted(times)
+    (statement,) = [number for number, message in enumerate(messages) if message["isDdl"]]
+    assert messages[statement]["sql"].startswith("ALTER TABLE shop.stock MODIFY counted DATETIME")
+    types: dict[str, list[str]] = {"items": [], "stock": []}
+    for number, message in enumerate(messages):
+        if not message["isDdl"]:
+            (row,) = message["data"]
+            assert row.keys() == message["mysqlType"].keys() == message["sqlType"].keys()
+            types[message["table"]].append(message["mysqlType"].get("counted", ""))
+            if message["table"] == "stock":
+                assert row["counted"].isdigit() is (number < statement)
+    assert types == {"items": [""] * 4, "stock": ["int(11)"] * 2 + ["datetime"] * 2}

@@ -9,7 +9,15 @@ import pytest
 from waybill.validate.expectations import run_suites
 from waybill.validate.result import sentence_of
 from waybill.validate.suites import load_suite
-from waybill.validate.trends import Past, ages_of, trends_profile
+from waybill.validate.trends import (
+    NO_AGES,
+    Ages,
+    Past,
+    Spoken,
+    ages_of,
+    past_of,
+    trends_profile,
+)
 
 
 def topic(messages: int, refused_share: float = 0.0) -> dict:
@@ -34,7 +42,7 @@ def past(count: int, messages=100, rows=1000, age=20.0, tables=("shop.orders",))
 
 def unmet(changes, tables, ages, before) -> dict[str, str]:
     """Sentences of the rules of the suite that are not met, by the column that they look at."""
-    profile = trends_profile(changes, tables, ages, before)
+    profile = trends_profile(changes, tables, Ages(ages, {}), before)
     checks = run_suites([load_suite("trends")], {"trends": profile}, {})
     assert [check.error for check in checks] == [None] * 5
     assert {check.severity for check in checks} == {"warning"}
@@ -99,4 +107,52 @@ def test_ages_are_those_of_tables_whose_sources_tell_the_time():
         "b": {"complete up to": {"sequence": "1", "time": None}},
         "c": {"complete up to": {"sequence": None, "time": "2026-01-01T00:09:00Z"}},
     }
-    assert ages_of(merged, now) == {"a": 59.5, "c": 0.0}
+    micros = int(now.timestamp()) * 1_000_000
+    newest = {"a": micros - 1_500_000, "c": micros + 60_000_000, "d": -(10**17), "e": 10**18}
+    ages = ages_of(newest, merged, now)
+    assert ages.complete == {"a": 59.5, "c": 0.0}
+    assert ages.newest.keys() == newest.keys()
+    assert (ages.newest["a"], ages.newest["c"], ages.newest["e"]) == (1.5, 0.0, 0.0)
+    assert ages.newest["d"] > 10**11, "a time that Python has no date for"
+
+
+def test_freshness_is_the_age_of_the_newest_change():
+    """One partition that stands still holds back up to when a table is complete, and no more."""
+    stands_still = Ages({"shop.orders": 20.0}, {"shop.orders": 9e6})
+    profile = trends_profile([topic(100)], [table(1010)], stands_still, past(10))
+    row = profile[-1]
+    assert (row["age"], row["age_usual"], row["age_times"]) == (20.0, 20.0, 1.0)
+    assert row["complete_age"] == 9e6
+    old = Ages({"shop.orders": 9e6}, {"shop.orders": 9e6})
+    row = trends_profile([topic(100)], [table(1010)], old, past(10))[-1]
+    assert row["age_times"] == 9e6 / 600
+    (rule,) = [
+        item
+        for item in load_suite("trends").expectations
+        if item["kwargs"]["column"] == "age_times"
+    ]
+    assert rule["description"].startswith("The newest change of a table is no more than")
+
+
+def test_a_table_that_is_missed_has_the_age_of_its_last_change():
+    before = past(12, tables=("shop.orders", "shop.notes")) + past(2)
+    ages = Ages({"shop.orders": 20.0, "shop.notes": 86_400.0, "long.gone": 9e9}, {})
+    found = trends_profile([topic(100)], [table(1010)], ages, before)
+    assert {row["name"]: row["age"] for row in found[1:]} == {
+        "shop.notes": 86_400.0,
+        "shop.orders": 20.0,
+    }
+
+
+def test_ages_of_results_that_measured_another_one_are_not_compared():
+    """What was kept before `complete_age` was beside it is the age that this has now."""
+    rows = trends_profile([topic(100)], [table(3)], Ages({"shop.orders": 5.0}, {}), [])
+    old = [{k: v for k, v in row.items() if k != "complete_age"} for row in rows]
+    verdicts = [
+        Spoken("passed", "", {"profiles": {"changes": [], "tables": [], "trends": trends}})
+        for trends in (rows, old)
+    ]
+    assert [batch.ages for batch in past_of(verdicts)] == [{"shop.orders": 5.0}, {}]
+    nothing = {"profiles": {"changes": [topic(3)], "tables": []}}
+    assert past_of([Spoken("passed", "", nothing)])[0].ages == {}
+    assert trends_profile([topic(100)], [table(3)], NO_AGES, [])[-1]["age"] is None
