@@ -114,11 +114,6 @@ def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield action.this.this, action.args["to"].this
         elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
             yield action.args["rename_from"], action.this.this
-        elif isinstance(action, exp.AlterRename):
-            # PostgreSQL and Oracle may leave out COLUMN, which is read as the name of a table.
-            for to in tree.args.get("options") or ():
-                if isinstance(to, exp.ToTableProperty):
-                    yield action.this.this, to.this.this
 
 
 def _name(node: exp.Expr, source: TableSchema) -> str:

@@ -72,7 +72,7 @@ def mapped_statement(
         if any(
             isinstance(option, exp.ToTableProperty) for option in tree.args.get("options") or ()
         ):
-            # RENAME a TO b of a column is read as one of a table, and would be written as such.
+            # Two names of a table where one belongs: nobody knows what is meant.
             return None
         if not _actions_left(tree, mapped):
             return None
