@@ -23,6 +23,7 @@ from waybill.mapping.shards import (
 )
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
+from waybill.mapping.table_renames import check_table_renames
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
@@ -180,10 +181,11 @@ class ChangeMapper:
         """See that a statement takes no column away from what hides it.
 
         Raises:
-            ConfigurationError: see `check_renames`.
+            ConfigurationError: see `check_renames` and `check_table_renames`.
         """
         if operation in ("ddl", "other") and self.rules.hides_columns:
             check_renames(text, schema, self.of)
+            check_table_renames(text, schema, self.rules)
 
     def several(self, operation: str, text: str | None, schema: TableSchema) -> Several | None:
         """What a statement means that empties several tables; see `of_several`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.shadows import shadow_of
+from waybill.mapping.sql import EXACT
 from waybill.mapping.statements import parsed, table_named
 from waybill.records import intern_schema
 
@@ -38,8 +39,6 @@ _SP_RENAME = re.compile(
     re.IGNORECASE,
 )
 """SQL Server's procedure: the table is part of the old name."""
-_EXACT: dict[str, Callable[[str], str]] = {"postgresql": str.lower, "oracle": str.upper}
-"""What these databases make of a name that is not quoted; the others keep it."""
 
 
 def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
@@ -117,12 +116,12 @@ def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def _name(node: exp.Expr, source: TableSchema) -> str:
-    exact = _EXACT.get(source.dialect)
+    exact = EXACT.get(source.dialect)
     return node.name if exact is None or node.args.get("quoted") else exact(node.name)
 
 
 def _plain(name: str, source: TableSchema) -> str:
     if name[0] in '`"[':
         return name[1:-1]
-    exact = _EXACT.get(source.dialect)
+    exact = EXACT.get(source.dialect)
     return name if exact is None else exact(name)

@@ -135,12 +135,12 @@ class Rules:
     def shows_less(self) -> bool:
         """Whether anything of the source is left out or masked."""
         left_out = self.include or self.exclude or self.masks or self.conditions
-        return bool(left_out) or any(rule.drop or rule.keep is not None for rule in self.of_tables)
+        return bool(left_out) or self.hides_columns
 
     @property
     def hides_columns(self) -> bool:
-        """Whether columns are masked or dropped by their names."""
-        return self.masks or any(rule.drop for rule in self.of_tables)
+        """Whether columns are masked or left out by their names."""
+        return self.masks or any(rule.drop or rule.keep is not None for rule in self.of_tables)
 
     @property
     def joined_by(self) -> tuple[str, ...]:

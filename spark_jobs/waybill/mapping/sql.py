@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import logging
+import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from sqlglot import exp
 
 DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
 """sqlglot's names for the SQL of sources, by the names that schemas give them."""
+
+EXACT: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"postgresql": str.lower, "oracle": str.upper}
+)
+"""What these databases make of a name that is not quoted; the others keep it."""
+
+BLANK = r"(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*+"
+"""What may stand before, in and behind a statement: white space and comments."""
+
+_FRONT = re.compile(BLANK, re.DOTALL)
+
+
+class UnreadableStatement(ValueError):
+    """A statement that could not be read."""
+
+
+def without_front(text: str) -> str:
+    """A statement without the comments in front of it."""
+    found = _FRONT.match(text)
+    return text[found.end() :] if found else text
 
 
 def dialects_of(dialect: str) -> list[str]:

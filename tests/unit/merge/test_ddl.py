@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.merge.ddl import (
-    UnreadableStatement,
-    emptied_tables,
-    read_alteration,
-    renamed_tables,
-)
+from waybill.mapping.sql import UnreadableStatement
+from waybill.merge.ddl import emptied_tables, read_alteration, renamed_tables
 
 FRONTS = ["-- by flyway\n", "# by hand\n\n", "/* a */ /* b\n */\n-- c\n\t# d\n", "--\n"]
 
