@@ -99,6 +99,11 @@ class MappedChanges:
                 self.schemas[mapped.schema.id] = mapped.schema
         return self._found[schema_id]
 
+    @property
+    def tables(self) -> list[MappedTable]:
+        """What becomes of the tables that were met and are taken."""
+        return [mapped for mapped in self._found.values() if mapped is not None]
+
     def left_out(self, schema_id: str) -> str | None:
         """Why changes of the table of a schema are left out, None where they are taken."""
         if self.table(schema_id) is not None:

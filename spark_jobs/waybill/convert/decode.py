@@ -16,6 +16,7 @@ from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
+from waybill.convert.mapped_names import NAMES, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.shards import JoinedTables, known_floors
 from waybill.convert.waiting import end_waiting
@@ -29,7 +30,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
-from waybill.mapping.changes import add_name, joined_tables
+from waybill.mapping.changes import joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
 from waybill.order import CHANGE
 from waybill.records import TableSchema
@@ -60,8 +61,6 @@ FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
 RELOADED = "rows of tables that are loaded again"
-NAMES = "source_names"
-"""The detail that tells the source's names of tables by those that the lake has."""
 SHOWN_TABLES = 200
 """How many tables a report names."""
 
@@ -85,6 +84,8 @@ class Decoding:
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""
+        self.sources = Tally(context.spark.sparkContext)
+        """What tables are called now that tasks have met, by the source's names."""
         self.emptied = Tally(context.spark.sparkContext)
         """How many statements tasks have met that empty joined tables."""
         self.floors = (
@@ -113,7 +114,7 @@ class Decoding:
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)
-        self._check_names(report)
+        self._keep_names(report)
         if report.rows_in or replayed or RELOADED in report.extra_in:
             self._count_rows(report)
         self.schemas.keep()
@@ -137,6 +138,7 @@ class Decoding:
     def _decode(self, tally: Tally) -> Make:
         """From batches of the archive to batches of `changes`, in a task."""
         reading, batch_id, renamed = self.reading, self.context.batch, self.renamed
+        sources = self.sources
         schemas, sizes = self.schemas.of_tasks(), self.sizes
         emptied, floors = self.emptied, dict(self.floors)
         by_source_time = self.context.spec.order.ambiguous == "source_time"
@@ -156,6 +158,8 @@ class Decoding:
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
             if mapping is not None and reading.mapping.renames:
                 renamed.add({f"{now}\n{old}": old for now, old in mapping.names.items()})
+            if mapping is not None and mapping.sources:
+                sources.add(mapping.sources)
             if mapping is not None and mapping.emptied:
                 emptied.add({"statements": mapping.emptied})
             schemas.end()
@@ -294,19 +298,11 @@ class Decoding:
             report.extra_in[FURTHER_ROWS] = further
         report.superseded += counts["joined"]
 
-    def _check_names(self, report: StageReport) -> None:
-        """See that no two tables of this batch and those before are called the same.
-
-        Raises:
-            ConfigurationError: two are.
-        """
-        if not self.reading.mapping.renames:
-            return
+    def _keep_names(self, report: StageReport) -> None:
         last = self.context.lake.last(self.branch.table, report.stage)
-        names: dict[str, str] = dict({} if last is None else last.report["details"].get(NAMES, {}))
-        for both, old in sorted(self.renamed.counts.items()):
-            add_name(names, both.partition("\n")[0], old)
-        report.details[NAMES] = names
+        before = {} if last is None else last.report["details"]
+        met = (self.renamed.counts, self.sources.counts)
+        keep_names(before, self.reading.mapping, *met, report)
 
     def _count_rows(self, report: StageReport) -> None:
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))

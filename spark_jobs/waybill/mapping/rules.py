@@ -173,6 +173,12 @@ class Rules:
             return SHADOW
         return None
 
+    def chooses(self, qualified: str) -> bool:
+        """Whether a table is taken of which only the qualified name is known."""
+        parts = qualified.split(".")
+        names = (qualified, ".".join(dict.fromkeys((parts[0], parts[-1]))))
+        return not fits(names, self.exclude) and (not self.include or fits(names, self.include))
+
     def rules_of(self, schema: TableSchema) -> list[Rule]:
         """The rules that name a table; changes of no table stay as they are."""
         if not schema.table:
