@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 LEFT_OUT_ROW = "left_out_row"
 """The field of `extra` with the digest of a row that is left out."""
 
+OF_EMPTIED = "of_emptied_table"
+"""The field of `extra` that says of a change that it was made of the statement that emptied one of
+several joined tables: no source has counted it."""
+
 
 class RowTexts(NamedTuple):
     """The images of a change as `changes` has them, before they are mapped."""

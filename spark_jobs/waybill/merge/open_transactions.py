@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
 from waybill.mapping.shards import VOID
-from waybill.mapping.transaction_rows import LEFT_OUT_ROW
+from waybill.mapping.transaction_rows import LEFT_OUT_ROW, OF_EMPTIED
 from waybill.merge.transactions import (
     EVENTS,
     NAME_SQL,
@@ -36,6 +36,10 @@ CAME = (
     f"(reason_kind = {literal(VOID)} OR {_DIGEST} IS NOT NULL)))"
 )
 """SQL: a row of `changes` that came of a table that is read, whether or not it is taken."""
+
+_COUNTED = f"NOT coalesce(get_json_object(extra, '$.{OF_EMPTIED}') = 'true', false)"
+"""SQL: a row that the source has sent, not one that a statement about one of several joined tables
+became."""
 
 _DELIVERED = (
     "sha2(to_json(struct(`database`, `schema`, `table`, operation, key, old_key, before, after, "
@@ -100,7 +104,7 @@ def arrived(
             break
         ids = {name_of(t.id): t.id for t in asked}
         operations = [*ROW_OPERATIONS, *_STATEMENTS]
-        mine = frame.where(F.col("operation").isin(*operations))
+        mine = frame.where(F.col("operation").isin(*operations)).where(_COUNTED)
         rows = (
             mine.where(in_transactions(t.members for t in asked))
             .groupBy(F.expr(NAME_SQL).alias("name"))

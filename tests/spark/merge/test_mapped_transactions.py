@@ -87,3 +87,36 @@ def test_a_transaction_ends_with_the_last_of_the_rows_that_the_source_counts(spa
     spec, waybill = run(event(16, "c", "orders_2", None, (2, "b")))
     assert (rows(spark, spec, PEOPLE), rows(spark, spec, ORDERS)) == ([1], [1, 2, 8, 9])
     assert waybill.stage("merge").waiting == 0
+
+
+def test_truncates_of_joined_tables_count_one_by_one(spark, run):
+    first = [event(n, "c", f"orders_{n}", None, (n, "a")) for n in (1, 2, 3)]
+    spec, _ = run(*first)
+    # PostgreSQL empties both at one place of its log.
+    one, two = (event(20, "t", table) for table in ("orders_1", "orders_2"))
+    ends = border("END", 90, orders_1=1, orders_2=1)
+    spec, waybill = run(border("BEGIN", 19), one, one, ends)
+    account = waybill.stage("convert")
+    assert account.skipped == {"its rows of the joined table are deleted": 2}
+    assert account.extra_in == {"deletes of rows of emptied tables": 1}
+    # The deletes that they became wait with them, and are none of the rows that were counted.
+    assert (rows(spark, spec, ORDERS), waybill.stage("merge").waiting) == ([1, 2, 3], 1)
+    spec, waybill = run(two, event(21, "c", "orders_1", None, (4, "b")))
+    assert waybill.stage("convert").extra_in == {"deletes of rows of emptied tables": 1}
+    assert rows(spark, spec, ORDERS) == [3, 4]
+    for stage in ("convert", "merge"):
+        waybill.stage(stage).reconcile()
+
+
+def test_truncates_of_joined_tables_in_one_batch_take_the_rows_of_their_tables(spark, run):
+    first = [event(n, "c", f"orders_{n}", None, (n, "a")) for n in (1, 2, 3)]
+    emptied = [event(20, "t", table) for table in ("orders_1", "orders_2")]
+    ends = border("END", 90, orders_1=2, orders_2=2, orders_3=1)
+    spec, waybill = run(border("BEGIN", 0), *first, *emptied, ends)
+    account = waybill.stage("convert")
+    assert account.skipped == {"its rows of the joined table are deleted": 2}
+    assert account.extra_in == {"deletes of rows of emptied tables": 2}
+    assert (account.rows_in, account.rows_out) == (7, 7)
+    assert (rows(spark, spec, ORDERS), waybill.stage("merge").waiting) == ([3], 0)
+    for stage in ("convert", "merge"):
+        waybill.stage(stage).reconcile()

@@ -13,7 +13,7 @@ from waybill.batches.change_rows import ChangeRows
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.envelopes import registry
 from waybill.mapping.rules import NOT_MET, NOT_SELECTED, Join, Mask, Rule, Rules
-from waybill.mapping.shards import VOID, Floor
+from waybill.mapping.shards import EMPTIED, VOID, Floor, read_emptied
 from waybill.mapping.transaction_rows import LEFT_OUT_ROW
 from waybill.order import order_key
 from waybill.records import Change, Column, Message, TableSchema, intern_schema
@@ -109,6 +109,16 @@ def test_values_that_are_masked_are_in_no_digest():
     )
     first, second = digests(one, two, rules=Rules(of_tables=(mask,)), bags=None)
     assert first == second
+
+
+def test_truncates_of_joined_tables_are_told_apart():
+    """PostgreSQL empties several tables at one place of its log."""
+    names = ("shop_1.orders_1", "shop_2.orders_7")
+    mapping, rows = decoded([change(name, "truncate", n, at=5) for n, name in enumerate(names)])
+    assert [(row["reason_kind"], row["transaction"]) for row in rows] == [(EMPTIED, "x")] * 2
+    assert [read_emptied(row["extra"])[0].tables for row in rows] == [(name,) for name in names]
+    assert len({json.loads(row["extra"])[LEFT_OUT_ROW] for row in rows}) == 2
+    assert mapping.emptied == 2
 
 
 def test_what_is_void_is_known_by_its_images_as_if_it_were_taken():
