@@ -13,6 +13,7 @@ from waybill.batches.change_rows import schema_row
 from waybill.batches.mapped_changes import MappedChanges, with_column
 from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
+from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.masks import WITHHELD
 from waybill.mapping.shards import VOID, told_emptied
 from waybill.mapping.transaction_rows import RowTexts, digest_of, with_digest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from waybill.mapping.changes import Bags
+    from waybill.mapping.column_history import ColumnHistory
     from waybill.mapping.rules import Rules
     from waybill.mapping.shards import Floor
     from waybill.tables import TableRules
@@ -47,6 +49,7 @@ class MappedDecoding:
         floors: see `MappedChanges`.
         by_source_time: see `MappedChanges`.
         bags: see `ChangeMapper`.
+        history: see `ChangeMapper`.
 
     Attributes:
         emptied: how many TRUNCATEs and statements there were that empty joined tables.
@@ -59,12 +62,15 @@ class MappedDecoding:
         floors: Mapping[str, Floor] = NO_FLOORS,
         by_source_time: bool = False,
         bags: Bags = "id",
+        history: ColumnHistory = NO_HISTORY,
     ) -> None:
         self.emptied = 0
         self._hides = rules.masks
         self._maps, self._leaves_out = rules.of_all, False
         self._given: dict[str, TableSchema] = {}
-        self._mapped = MappedChanges(rules, self._given, declared, floors, by_source_time, bags)
+        self._mapped = MappedChanges(
+            rules, self._given, declared, floors, by_source_time, bags, history
+        )
 
     @property
     def names(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from waybill.batches.decoding import ChangeBatches
 from waybill.batches.emptied_rows import skip_void
 from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
+from waybill.convert.column_history import ColumnHistories
 from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.mapped_names import NAMES, keep_names
@@ -81,6 +82,7 @@ class Decoding:
         self.reading = reading
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
+        self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""
@@ -106,8 +108,11 @@ class Decoding:
             tally = Tally(self.context.spark.sparkContext)
             messages = lake.task_rows(span, MESSAGE, {})
             with lake.batches_by_rows(span):
-                decode = messages.through(self._decode(tally))
-                self.branch.append_made(messages.handed, decode, CHANGES)
+                self.columns.settle(
+                    lambda: self.branch.append_made(
+                        messages.handed, messages.through(self._decode(tally)), CHANGES
+                    )
+                )
             self._count_tasks(tally, report)
         if self.context.options.mode == "reload":
             self._reload(after, report)
@@ -142,6 +147,7 @@ class Decoding:
         schemas, sizes = self.schemas.of_tasks(), self.sizes
         emptied, floors = self.emptied, dict(self.floors)
         by_source_time = self.context.spec.order.ambiguous == "source_time"
+        history = self.columns.history
 
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
@@ -151,7 +157,7 @@ class Decoding:
             mapping = None
             if reading.mapping:
                 given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)
-                mapping = MappedDecoding(*given)
+                mapping = MappedDecoding(*given, history)
             rows = work.convert(iter(batches))
             yield from sizes.of(rows if mapping is None else mapping.of(rows))
             joined = 0 if joiner is None else joiner.joined
@@ -271,16 +277,19 @@ class Decoding:
             )
         # A full run brings a message again: one of them is taken, and if they differ, the last.
         every = newest_rows(lake.read(archive, upto), MESSAGE_PLACE, lake.commits(archive))
-        tally = Tally(self.context.spark.sparkContext)
-        decode = self._decode(tally)
+        tally, counts = (Tally(self.context.spark.sparkContext) for _ in range(2))
 
-        def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            kept = KeptTables(tables)
-            yield from kept.of(decode(batches))
-            counts.add_of_task(kept=kept.rows)
+        def write() -> None:
+            decode = self._decode(tally)
 
-        counts = Tally(self.context.spark.sparkContext)
-        self.branch.append_made(every.select(*MESSAGE.names), chosen, CHANGES)
+            def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                kept = KeptTables(tables)
+                yield from kept.of(decode(batches))
+                counts.add_of_task(kept=kept.rows)
+
+            self.branch.append_made(every.select(*MESSAGE.names), chosen, CHANGES)
+
+        self.columns.settle(write)
         add(report.extra_in, RELOADED, counts.totals["kept"])
 
     def _count_tasks(self, tally: Tally, report: StageReport) -> None:
@@ -303,6 +312,7 @@ class Decoding:
         before = {} if last is None else last.report["details"]
         met = (self.renamed.counts, self.sources.counts)
         keep_names(before, self.reading.mapping, *met, report)
+        self.columns.tell(report)
 
     def _count_rows(self, report: StageReport) -> None:
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))

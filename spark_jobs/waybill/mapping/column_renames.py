@@ -101,7 +101,9 @@ def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[t
     tree = found[0]
     table_node = tree.find(exp.Table)
     named = None if table_node is None else table_named(table_node, source)
-    return named, [(_name(old, source), _name(new, source)) for old, new in renames_in(tree)]
+    return named, [
+        (exact_name(old, source), exact_name(new, source)) for old, new in renames_in(tree)
+    ]
 
 
 def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -115,7 +117,8 @@ def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield action.args["rename_from"], action.this.this
 
 
-def _name(node: exp.Expr, source: TableSchema) -> str:
+def exact_name(node: exp.Expr, source: TableSchema) -> str:
+    """A name of a statement, as rows spell it."""
     exact = EXACT.get(source.dialect)
     return node.name if exact is None or node.args.get("quoted") else exact(node.name)
 
