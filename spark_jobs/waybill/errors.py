@@ -157,6 +157,10 @@ class ConfigurationError(WaybillError):
     exit_code = 2
 
 
+class MissingColumnError(ConfigurationError):
+    """A condition asks for a column that a row does not have, and nobody knows why."""
+
+
 class SourceError(WaybillError):
     """The source is not what the archive says it was (changed, shrunk, gone)."""
 

@@ -32,6 +32,10 @@ try; what it refused again is among what it refused."""
 SEEN = "seen"
 """The detail of a snapshot's report that says when it asked the source how far that is (`at`, in
 milliseconds since 1970), and how much it had to leave for a later batch (`left`)."""
+SOURCES = "mapped_tables"
+"""The detail of a conversion's report with what the migration calls mapped tables, by the source's
+names, of this batch and those before."""
+
 NEWEST = "newest"
 """The detail of a conversion's report with the newest source time of each table's changes, in
 microseconds since 1970."""

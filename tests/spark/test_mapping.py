@@ -251,6 +251,34 @@ def test_rows_of_a_condition_in_the_lake_and_at_a_target(spark, run, tmp_path):
     assert waybill.stage("convert").skipped == {"where is not met": 1}
 
 
+def test_a_condition_on_a_column_that_came_later(spark, run):
+    """Statements stand behind the rows that need them, in the same batch or an earlier one."""
+    asked = {"columns": {**KEY["columns"], "city": "string"}, "key": ["id"]}
+    fields = {
+        "tables": {"shop.people": asked},
+        "map": [{"tables": "shop.people", "where": "city = 'Ulm' OR phone LIKE '%9'"}],
+    }
+    nowhere = {**row(2, phone="0"), "city": None}
+    first = [
+        message(1, "INSERT", None, row(1)),
+        message(2, "INSERT", None, row(2, phone="0")),
+        statement(5, "ALTER TABLE people ADD COLUMN city VARCHAR(20)"),
+        message(6, "UPDATE", nowhere, {**nowhere, "city": "Ulm"}),
+    ]
+    spec, waybill = run(first, **fields)
+    assert [(r["id"], r["city"]) for r in rows_of(spark, spec, "shop.people")] == [
+        (1, None),
+        (2, "Ulm"),
+    ]
+    waybill.stage("convert").reconcile()
+    # What the first batch has found is known to the next one.
+    spec, waybill = run([message(3, "INSERT", None, row(3, phone="0"))], **fields)
+    assert [r["id"] for r in rows_of(spark, spec, "shop.people")] == [1, 2]
+    assert waybill.stage("convert").details["tables"] == {"shop.people": {"delete": 1}}
+    with pytest.raises(ConfigurationError, match=r"WB-1106.*there is no column city"):
+        run([message(9, "INSERT", None, row(4))], **fields)
+
+
 def test_the_example_of_the_docs(spark, tmp_path):
     page = (PROJECT / "docs/mapping.md").read_text(encoding="utf-8")
     text = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1]

@@ -18,6 +18,7 @@ from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.mapping.carried import carried_with
 from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
+from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.shards import EMPTIED, VOID
 from waybill.mapping.table import Event
 from waybill.order import read_order_key
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from waybill.mapping.changes import Bags
+    from waybill.mapping.column_history import ColumnHistory
     from waybill.mapping.rules import Rules
     from waybill.mapping.shards import Emptied, Floor, Several
     from waybill.mapping.table import MappedTable
@@ -70,6 +72,7 @@ class MappedChanges:
         floors: where joined tables were emptied before, by the source's names.
         by_source_time: whether times order what has no sequence id.
         bags: see `ChangeMapper`.
+        history: see `ChangeMapper`.
 
     Attributes:
         schemas: those of the mapped rows by id, as far as they were met.
@@ -83,10 +86,11 @@ class MappedChanges:
         floors: Mapping[str, Floor] = MappingProxyType({}),
         by_source_time: bool = False,
         bags: Bags = None,
+        history: ColumnHistory = NO_HISTORY,
     ) -> None:
         self._floors, self._by_source_time = floors, by_source_time
         self._emptied: dict[int, tuple[Emptied, ...]] = {}
-        self.mapping = ChangeMapper(rules, declared, bags)
+        self.mapping = ChangeMapper(rules, declared, bags, history)
         self._given = schemas
         self.schemas: dict[str, TableSchema] = {}
         self._found: dict[str, MappedTable | None] = {}
@@ -98,6 +102,11 @@ class MappedChanges:
             if mapped is not None:
                 self.schemas[mapped.schema.id] = mapped.schema
         return self._found[schema_id]
+
+    @property
+    def tables(self) -> list[MappedTable]:
+        """What becomes of the tables that were met and are taken."""
+        return [mapped for mapped in self._found.values() if mapped is not None]
 
     def left_out(self, schema_id: str) -> str | None:
         """Why changes of the table of a schema are left out, None where they are taken."""

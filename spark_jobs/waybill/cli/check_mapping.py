@@ -9,6 +9,7 @@ from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.column_history import NO_HISTORY, history_of
 from waybill.mapping.rules import fits, fits_column, names_of
 from waybill.records import refused, skipped
 from waybill.suggestions import did_you_mean
@@ -47,7 +48,9 @@ def mapped(
         return changes
     by_identity = {id(c.schema): c.schema for c in changes if c.schema.table}
     schemas: list[TableSchema] = list(by_identity.values())
-    mapper = ChangeMapper(rules, bags=bags)
+    # A target has all columns of its condition in every row.
+    history = NO_HISTORY if bags is None else history_of(changes)
+    mapper = ChangeMapper(rules, bags=bags, history=history)
     made: list[Change] = []
     left_out: Counter[str] = Counter()
     try:

@@ -14,8 +14,10 @@ from waybill.batches.decoding import ChangeBatches
 from waybill.batches.emptied_rows import skip_void
 from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
+from waybill.convert.column_history import ColumnHistories
 from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
+from waybill.convert.mapped_names import NAMES, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.shards import JoinedTables, known_floors
 from waybill.convert.waiting import end_waiting
@@ -29,7 +31,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
-from waybill.mapping.changes import add_name, joined_tables
+from waybill.mapping.changes import joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
 from waybill.order import CHANGE
 from waybill.records import TableSchema
@@ -60,8 +62,6 @@ FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
 RELOADED = "rows of tables that are loaded again"
-NAMES = "source_names"
-"""The detail that tells the source's names of tables by those that the lake has."""
 SHOWN_TABLES = 200
 """Of how many tables a report has the changes by operation."""
 
@@ -82,9 +82,12 @@ class Decoding:
         self.reading = reading
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
+        self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""
+        self.sources = Tally(context.spark.sparkContext)
+        """What tables are called now that tasks have met, by the source's names."""
         self.emptied = Tally(context.spark.sparkContext)
         """How many statements tasks have met that empty joined tables."""
         self.floors = (
@@ -105,15 +108,18 @@ class Decoding:
             tally = Tally(self.context.spark.sparkContext)
             messages = lake.task_rows(span, MESSAGE, {})
             with lake.batches_by_rows(span):
-                decode = messages.through(self._decode(tally))
-                self.branch.append_made(messages.handed, decode, CHANGES)
+                self.columns.settle(
+                    lambda: self.branch.append_made(
+                        messages.handed, messages.through(self._decode(tally)), CHANGES
+                    )
+                )
             self._count_tasks(tally, report)
         if self.context.options.mode == "reload":
             self._reload(after, report)
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)
-        self._check_names(report)
+        self._keep_names(report)
         if report.rows_in or replayed or RELOADED in report.extra_in:
             self._count_rows(report)
         self.schemas.keep()
@@ -137,9 +143,11 @@ class Decoding:
     def _decode(self, tally: Tally) -> Make:
         """From batches of the archive to batches of `changes`, in a task."""
         reading, batch_id, renamed = self.reading, self.context.batch, self.renamed
+        sources = self.sources
         schemas, sizes = self.schemas.of_tasks(), self.sizes
         emptied, floors = self.emptied, dict(self.floors)
         by_source_time = self.context.spec.order.ambiguous == "source_time"
+        history = self.columns.history
 
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
@@ -149,13 +157,15 @@ class Decoding:
             mapping = None
             if reading.mapping:
                 given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)
-                mapping = MappedDecoding(*given)
+                mapping = MappedDecoding(*given, history)
             rows = work.convert(iter(batches))
             yield from sizes.of(rows if mapping is None else mapping.of(rows))
             joined = 0 if joiner is None else joiner.joined
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
             if mapping is not None and reading.mapping.renames:
                 renamed.add({f"{now}\n{old}": old for now, old in mapping.names.items()})
+            if mapping is not None and mapping.sources:
+                sources.add(mapping.sources)
             if mapping is not None and mapping.emptied:
                 emptied.add({"statements": mapping.emptied})
             schemas.end()
@@ -267,16 +277,19 @@ class Decoding:
             )
         # A full run brings a message again: one of them is taken, and if they differ, the last.
         every = newest_rows(lake.read(archive, upto), MESSAGE_PLACE, lake.commits(archive))
-        tally = Tally(self.context.spark.sparkContext)
-        decode = self._decode(tally)
+        tally, counts = (Tally(self.context.spark.sparkContext) for _ in range(2))
 
-        def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            kept = KeptTables(tables)
-            yield from kept.of(decode(batches))
-            counts.add_of_task(kept=kept.rows)
+        def write() -> None:
+            decode = self._decode(tally)
 
-        counts = Tally(self.context.spark.sparkContext)
-        self.branch.append_made(every.select(*MESSAGE.names), chosen, CHANGES)
+            def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                kept = KeptTables(tables)
+                yield from kept.of(decode(batches))
+                counts.add_of_task(kept=kept.rows)
+
+            self.branch.append_made(every.select(*MESSAGE.names), chosen, CHANGES)
+
+        self.columns.settle(write)
         add(report.extra_in, RELOADED, counts.totals["kept"])
 
     def _count_tasks(self, tally: Tally, report: StageReport) -> None:
@@ -294,19 +307,12 @@ class Decoding:
             report.extra_in[FURTHER_ROWS] = further
         report.superseded += counts["joined"]
 
-    def _check_names(self, report: StageReport) -> None:
-        """See that no two tables of this batch and those before are called the same.
-
-        Raises:
-            ConfigurationError: two are.
-        """
-        if not self.reading.mapping.renames:
-            return
+    def _keep_names(self, report: StageReport) -> None:
         last = self.context.lake.last(self.branch.table, report.stage)
-        names: dict[str, str] = dict({} if last is None else last.report["details"].get(NAMES, {}))
-        for both, old in sorted(self.renamed.counts.items()):
-            add_name(names, both.partition("\n")[0], old)
-        report.details[NAMES] = names
+        before = {} if last is None else last.report["details"]
+        met = (self.renamed.counts, self.sources.counts)
+        keep_names(before, self.reading.mapping, *met, report)
+        self.columns.tell(report)
 
     def _count_rows(self, report: StageReport) -> None:
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))

@@ -16,6 +16,7 @@ from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE as PLACE
 from waybill.lake_columns import CHANGES
 from waybill.mapping.shards import EMPTIED, Emptied, Floor, read_emptied
+from waybill.mapping.transaction_rows import OF_EMPTIED
 from waybill.order import CHANGE
 from waybill.records import ROW_OPERATIONS
 
@@ -95,7 +96,7 @@ class JoinedTables:
         # One that is about other tables, too, is taken as a statement of those.
         told = f"reason_kind = {literal(EMPTIED)} OR (outcome = 'ok' AND operation = 'ddl')"
         micros = F.unix_micros("source_time").alias("source_time")
-        columns = (*PLACE, "order_key", micros, "extra")
+        columns = (*PLACE, "order_key", micros, "extra", "transaction")
         rows = self.branch.added().where(told).select(*columns).collect()
         newest: dict[str, tuple[_Statement, Floor]] = {}
         for row in rows:
@@ -244,6 +245,10 @@ class JoinedTables:
             "schema_id": F.col("schema_id"),
             "outcome": F.lit("ok"),
         }
+        if row.transaction is not None:
+            # They wait with the statement for its end, which has counted none of them.
+            made["transaction"] = F.lit(row.transaction)
+            made["extra"] = F.lit(json.dumps({OF_EMPTIED: True}))
         types = self.branch.read().schema
         deletes = keys.select(
             *(

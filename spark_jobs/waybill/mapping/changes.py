@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from waybill.caches import Bounded
-from waybill.errors import Code, ConfigurationError, Refusal
+from waybill.errors import Code, ConfigurationError, MissingColumnError, Refusal
 from waybill.mapping.carried import carried_with
+from waybill.mapping.column_history import NO_HISTORY, with_columns_to_come
 from waybill.mapping.column_renames import check_renames
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET
@@ -23,11 +24,16 @@ from waybill.mapping.shards import (
 )
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
+from waybill.mapping.table_renames import check_table_renames
+from waybill.records import ROW_OPERATIONS
+from waybill.suggestions import did_you_mean
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from waybill.mapping.column_history import ColumnHistory
+    from waybill.mapping.conditions import Truth
     from waybill.mapping.rules import Join, Rules
     from waybill.records import Change, TableSchema
 
@@ -99,12 +105,18 @@ class ChangeMapper:
         declared: types of columns, by the source's names of tables.
         bags: how the lake tells changes of tables without a key apart: by their `place`, or by an
             `id` that several may share; None where no lake keeps them.
+        history: when columns came that conditions ask for.
     """
 
     def __init__(
-        self, rules: Rules, declared: TableRules = NO_TABLE_RULES, bags: Bags = None
+        self,
+        rules: Rules,
+        declared: TableRules = NO_TABLE_RULES,
+        bags: Bags = None,
+        history: ColumnHistory = NO_HISTORY,
     ) -> None:
         self.rules = rules
+        self._history = history
         self._bags = bags
         self._declared = declared
         self.names: dict[str, str] = {}
@@ -150,6 +162,7 @@ class ChangeMapper:
 
         Raises:
             ConfigurationError: see `check_statement`.
+            MissingColumnError: see `_where_met`.
         """
         self.check_statement(change.operation, change.ddl_text, change.schema)
         several = self.several(change.operation, change.ddl_text, change.schema)
@@ -167,23 +180,42 @@ class ChangeMapper:
             if result.why is not None:
                 return result
         if mapped.holds is not None:
-            try:
-                found = moved(change, mapped.holds)
-            except Refusal as refusal:
-                return Mapped(None, refusal.kind, refusal.sentence)
-            if found is None:
-                return Mapped(None, NOT_MET)
-            return self._made(found, mapped, found is not change)
+            return self._where_met(change, mapped, mapped.holds)
         return self._made(change, mapped, False)
+
+    def _where_met(
+        self, change: Change, mapped: MappedTable, holds: Callable[[Any], Truth]
+    ) -> Mapped:
+        """What becomes of a change of a table with a condition.
+
+        Raises:
+            MissingColumnError: a row lacks a column of the condition that may have come later.
+        """
+        left_out: list[str] = []
+        if change.operation in ROW_OPERATIONS:
+            for name in mapped.lacks:
+                if not self._history.came_later(name, change):
+                    raise _missing(name, mapped)
+            change, left_out = with_columns_to_come(change, mapped.asked, self._history)
+        try:
+            found = moved(change, holds)
+        except Refusal as refusal:
+            if left_out and not self._history.complete:
+                raise _missing(left_out[0], mapped) from refusal
+            return Mapped(None, refusal.kind, refusal.sentence)
+        if found is None:
+            return Mapped(None, NOT_MET)
+        return self._made(found, mapped, found is not change)
 
     def check_statement(self, operation: str, text: str | None, schema: TableSchema) -> None:
         """See that a statement takes no column away from what hides it.
 
         Raises:
-            ConfigurationError: see `check_renames`.
+            ConfigurationError: see `check_renames` and `check_table_renames`.
         """
         if operation in ("ddl", "other") and self.rules.hides_columns:
             check_renames(text, schema, self.of)
+            check_table_renames(text, schema, self.rules)
 
     def several(self, operation: str, text: str | None, schema: TableSchema) -> Several | None:
         """What a statement means that empties several tables; see `of_several`."""
@@ -248,3 +280,12 @@ def _apart(change: Change, several: Several) -> Mapped:
     schema = several.rest.schema
     made = msgspec.structs.replace(change, schema=schema, ddl_text=several.text, extra=None)
     return Mapped(made, emptied=several.emptied)
+
+
+def _missing(name: str, mapped: MappedTable) -> MissingColumnError:
+    source = mapped.source
+    message = (
+        f"where: {mapped.where!r} does not fit {source.qualified_name}: there is no column "
+        f"{name}{did_you_mean(name, source.names)}"
+    )
+    return MissingColumnError(message, code=Code.MAPPING)

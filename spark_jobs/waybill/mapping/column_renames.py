@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.shadows import shadow_of
+from waybill.mapping.sql import EXACT
 from waybill.mapping.statements import parsed, table_named
 from waybill.records import intern_schema
 
@@ -38,8 +39,6 @@ _SP_RENAME = re.compile(
     re.IGNORECASE,
 )
 """SQL Server's procedure: the table is part of the old name."""
-_EXACT: dict[str, Callable[[str], str]] = {"postgresql": str.lower, "oracle": str.upper}
-"""What these databases make of a name that is not quoted; the others keep it."""
 
 
 def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
@@ -102,7 +101,9 @@ def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[t
     tree = found[0]
     table_node = tree.find(exp.Table)
     named = None if table_node is None else table_named(table_node, source)
-    return named, [(_name(old, source), _name(new, source)) for old, new in renames_in(tree)]
+    return named, [
+        (exact_name(old, source), exact_name(new, source)) for old, new in renames_in(tree)
+    ]
 
 
 def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -114,20 +115,16 @@ def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield action.this.this, action.args["to"].this
         elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
             yield action.args["rename_from"], action.this.this
-        elif isinstance(action, exp.AlterRename):
-            # PostgreSQL and Oracle may leave out COLUMN, which is read as the name of a table.
-            for to in tree.args.get("options") or ():
-                if isinstance(to, exp.ToTableProperty):
-                    yield action.this.this, to.this.this
 
 
-def _name(node: exp.Expr, source: TableSchema) -> str:
-    exact = _EXACT.get(source.dialect)
+def exact_name(node: exp.Expr, source: TableSchema) -> str:
+    """A name of a statement, as rows spell it."""
+    exact = EXACT.get(source.dialect)
     return node.name if exact is None or node.args.get("quoted") else exact(node.name)
 
 
 def _plain(name: str, source: TableSchema) -> str:
     if name[0] in '`"[':
         return name[1:-1]
-    exact = _EXACT.get(source.dialect)
+    exact = EXACT.get(source.dialect)
     return name if exact is None else exact(name)

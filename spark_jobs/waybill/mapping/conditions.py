@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -59,12 +59,49 @@ class _Value(NamedTuple):
     literal: str | None = None
 
 
-def condition(text: str, schema: TableSchema) -> Callable[[Any], Truth]:
+def condition(
+    text: str, schema: TableSchema, absent: Collection[str] = ()
+) -> Callable[[Any], Truth]:
     """What a condition says of an image of a table.
+
+    Args:
+        text: the condition.
+        schema: the table.
+        absent: columns of the condition that the table does not have, which are null.
 
     Raises:
         ConfigurationError: it cannot be read, or does not fit the table's columns.
     """
+    return _Reader(text, schema, absent).truth(_read(text, schema))
+
+
+def asked_columns(text: str, schema: TableSchema) -> dict[str, int]:
+    """The columns of a condition that a table has, by its names, with their places.
+
+    Raises:
+        ConfigurationError: the condition cannot be read.
+    """
+    from sqlglot import exp
+
+    named = {node.name.casefold() for node in _read(text, schema).find_all(exp.Column)}
+    return {name: at for at, name in enumerate(schema.names) if name.casefold() in named}
+
+
+def missing_columns(text: str, schema: TableSchema) -> tuple[str, ...]:
+    """The columns of a condition that a table does not have.
+
+    Raises:
+        ConfigurationError: the condition cannot be read.
+    """
+    from sqlglot import exp
+
+    named = dict.fromkeys(node.name for node in _read(text, schema).find_all(exp.Column))
+    known = {name.casefold() for name in schema.names}
+    return tuple(name for name in named if name.casefold() not in known)
+
+
+def _read(text: str, schema: TableSchema) -> exp.Expr:
+    """A condition, which has nothing but what is understood."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -89,7 +126,8 @@ def condition(text: str, schema: TableSchema) -> Callable[[Any], Truth]:
                 "columns, values, comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT and "
                 f"{', '.join(FUNCTIONS)}",
             )
-    return _Reader(text, schema).truth(where.this)
+    condition_: exp.Expr = where.this
+    return condition_
 
 
 _ALWAYS = ("this", "expression")
@@ -122,8 +160,9 @@ def _wrong(text: str, schema: TableSchema, why: str) -> ConfigurationError:
 class _Reader:
     """Makes functions of the parts of one condition."""
 
-    def __init__(self, text: str, schema: TableSchema) -> None:
+    def __init__(self, text: str, schema: TableSchema, absent: Collection[str]) -> None:
         self._text, self._schema = text, schema
+        self._absent = {name.casefold() for name in absent}
 
     def _wrong(self, why: str) -> ConfigurationError:
         return _wrong(self._text, self._schema, why)
@@ -176,8 +215,8 @@ class _Reader:
             return _stated(node)
         if isinstance(node, exp.Neg):
             inner = self.value(node.this)
-            if inner.kind == NUMBER:
-                return _Value(NUMBER, lambda image: _made(inner.of(image), operator.neg))
+            if inner.kind == NUMBER or self._may_be(inner):
+                return _Value(inner.kind, lambda image: _made(inner.of(image), operator.neg))
         if isinstance(node, exp.Column) and not node.table:
             return self._column(node.name)
         if isinstance(node, exp.Lower | exp.Upper | exp.Length):
@@ -188,6 +227,8 @@ class _Reader:
 
     def _column(self, name: str) -> _Value:
         schema = self._schema
+        if name.casefold() in self._absent:
+            return _Value(NOTHING, lambda _: None)
         found = [name] if name in schema.index else []
         found = found or [n for n in schema.names if n.casefold() == name.casefold()]
         if len(found) != 1:
@@ -204,8 +245,14 @@ class _Reader:
 
         return _Value(kind, of)
 
+    def _may_be(self, value: _Value) -> bool:
+        """Whether a value is that of a column that is not there, of whatever type it will be."""
+        return bool(self._absent) and value.kind == NOTHING
+
     def _function(self, node: Any) -> _Value:
         inner = self.value(node.this)
+        if self._may_be(inner):
+            return inner
         if inner.kind != TEXT:
             raise self._wrong(f"{node.sql()} is of no text")
         make: Callable[[str], Any] = {
@@ -297,7 +344,7 @@ class _Reader:
         wanted: bool | None = None
         if isinstance(node.expression, exp.Boolean):
             wanted = bool(node.expression.this)
-            if value.kind != BOOLEAN:
+            if value.kind != BOOLEAN and not self._may_be(value):
                 raise self._wrong(f"{node.this.sql()} is neither true nor false")
         elif not isinstance(node.expression, exp.Null):
             raise self._wrong(f"{node.sql()}: write IS NULL, IS TRUE or IS FALSE")
@@ -322,7 +369,8 @@ class _Reader:
             escape = str(node.expression.this)
             node = node.this
         value, pattern = self.value(node.this), self.value(node.expression)
-        if value.kind != TEXT or pattern.literal is None or len(escape) > 1:
+        of_text = value.kind == TEXT or self._may_be(value)
+        if not of_text or pattern.literal is None or len(escape) > 1:
             raise self._wrong(f"{node.sql()}: LIKE takes a text and a pattern")
         match = re.compile(_regular(pattern.literal, escape), re.DOTALL).fullmatch
 

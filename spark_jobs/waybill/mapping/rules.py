@@ -135,12 +135,12 @@ class Rules:
     def shows_less(self) -> bool:
         """Whether anything of the source is left out or masked."""
         left_out = self.include or self.exclude or self.masks or self.conditions
-        return bool(left_out) or any(rule.drop or rule.keep is not None for rule in self.of_tables)
+        return bool(left_out) or self.hides_columns
 
     @property
     def hides_columns(self) -> bool:
-        """Whether columns are masked or dropped by their names."""
-        return self.masks or any(rule.drop for rule in self.of_tables)
+        """Whether columns are masked or left out by their names."""
+        return self.masks or any(rule.drop or rule.keep is not None for rule in self.of_tables)
 
     @property
     def joined_by(self) -> tuple[str, ...]:
@@ -172,6 +172,12 @@ class Rules:
         if self.shadows and not named and is_shadow(schema.table, schema.dialect):
             return SHADOW
         return None
+
+    def chooses(self, qualified: str) -> bool:
+        """Whether a table is taken of which only the qualified name is known."""
+        parts = qualified.split(".")
+        names = (qualified, ".".join(dict.fromkeys((parts[0], parts[-1]))))
+        return not fits(names, self.exclude) and (not self.include or fits(names, self.include))
 
     def rules_of(self, schema: TableSchema) -> list[Rule]:
         """The rules that name a table; changes of no table stay as they are."""

@@ -11,7 +11,7 @@ from waybill.mapping.sql import dialects_of, parse
 from waybill.records import intern_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sqlglot import exp
 
@@ -72,7 +72,7 @@ def mapped_statement(
         if any(
             isinstance(option, exp.ToTableProperty) for option in tree.args.get("options") or ()
         ):
-            # RENAME a TO b of a column is read as one of a table, and would be written as such.
+            # Two names of a table where one belongs: nobody knows what is meant.
             return None
         if not _actions_left(tree, mapped):
             return None
@@ -156,7 +156,11 @@ def table_named(node: exp.Table, source: TableSchema) -> TableSchema | None:
         node: the name, as far as it is spelled.
         source: the table that the message names.
     """
-    parts = [part.name for part in node.parts]
+    return table_called([part.name for part in node.parts], source)
+
+
+def table_called(parts: Sequence[str], source: TableSchema) -> TableSchema | None:
+    """The table that the parts of a name mean, None where there are none; see `table_named`."""
     if not parts:
         return None
     # The part before the table is its schema where the source has some, else its database.

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.errors import Code, ConfigurationError
-from waybill.mapping.conditions import condition
+from waybill.mapping.conditions import asked_columns, condition, missing_columns
 from waybill.mapping.masks import DISTINCT, mask_function
 from waybill.mapping.rules import Added, Mask, Rule, fits, fits_column, same_column
 from waybill.records import Column, intern_schema
@@ -21,6 +21,7 @@ from waybill.types import STRING, LogicalType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from waybill.mapping.conditions import Truth
     from waybill.records import TableSchema, Text
 
 _encode = msgspec.json.Encoder().encode
@@ -148,8 +149,16 @@ class MappedTable:
         self.columns_stay = columns == schema.columns and not self._masks
         self.where = where = next((rule.where for rule in rules if rule.where is not None), None)
         """The condition that rows have to meet, None where all are taken."""
-        self.holds = None if where is None or not schema.columns else condition(where, schema)
+        self.lacks: tuple[str, ...] = ()
+        """Columns of the condition that the table does not have: came later, or are left out."""
+        self.asked: dict[str, int] = {}
+        """The other columns of the condition, and their places."""
+        self.holds: Callable[[Any], Truth] | None = None
         """What the table's condition says of a row; None where it has none."""
+        if where is not None and schema.columns:
+            self.lacks = missing_columns(where, schema)
+            self.holds = condition(where, schema, self.lacks)
+            self.asked = asked_columns(where, schema)
         if not schema.columns:
             self.columns_stay = not any(rule.of_columns for rule in rules)
         self._rules = rules

@@ -14,25 +14,24 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.mapping.sql import DIALECTS, dialects_of, parse
+from waybill.mapping.sql import (
+    DIALECTS,
+    UnreadableStatement,
+    dialects_of,
+    parse,
+    without_front,
+)
+from waybill.mapping.table_renames import table_renames
 from waybill.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_parse = lru_cache(maxsize=4)(parse)  # several questions are asked of one statement
-_BLANK = r"(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*+"
-"""What may stand before and behind a statement: white space and comments."""
+    from waybill.mapping.table_renames import TableName
 
-_FRONT = re.compile(_BLANK, re.DOTALL)
+_parse = lru_cache(maxsize=4)(parse)  # several questions are asked of one statement
 _EMPTIES = re.compile(r"(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE)
 _ALTER = re.compile(r"alter\b", re.IGNORECASE)
-_RENAMES = re.compile(
-    rf"rename\b{_BLANK}(?:tables?\b{_BLANK}(?:if\s+exists\s+)?)?", re.IGNORECASE | re.DOTALL
-)
-_PART = r"(?:`[^`]+`|\"[^\"]+\"|\w[\w$#]*)"
-_TABLE = rf"{_PART}(?:\s*\.\s*{_PART})*"
-_TO = re.compile(rf"\s*({_TABLE})\s+to\s+({_TABLE})\s*(?:,|;?{_BLANK}$)", re.IGNORECASE | re.DOTALL)
 _EXACT = {"postgres": str.lower, "oracle": str.upper}
 """What these databases make of a name that is not quoted; the others keep it."""
 
@@ -65,10 +64,6 @@ class Alteration(NamedTuple):
     exact: bool = False
 
 
-class UnreadableStatement(ValueError):
-    """A statement that could not be read."""
-
-
 def read_alteration(text: str, dialect: str = "") -> Alteration | None:
     """What a statement says, None if it is no ALTER TABLE.
 
@@ -79,7 +74,7 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
     Raises:
         UnreadableStatement: it alters something and cannot be read.
     """
-    text = _without_front(text)
+    text = without_front(text)
     if not _ALTER.match(text):
         return None
     from sqlglot import exp
@@ -97,7 +92,7 @@ def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
     Raises:
         UnreadableStatement: it looks like one of these and cannot be read.
     """
-    text = _without_front(text)
+    text = without_front(text)
     if not _EMPTIES.match(text):
         return ()
     from sqlglot import exp
@@ -125,40 +120,11 @@ def renamed_tables(
     Raises:
         UnreadableStatement: it looks like one of these and cannot be read.
     """
-    text = _without_front(text)
-    if found := _RENAMES.match(text):
-        return _renamed(text, found.end())
-    if not _ALTER.match(text):
-        return ()
-    from sqlglot import exp
-
-    for name in dialects_of(dialect):
-        statement = _parse(text, name)
-        if isinstance(statement, exp.Alter):
-            renames = [a for a in _actions(statement) if isinstance(a, exp.AlterRename)]
-            return tuple((_parts(statement.this), _parts(action.this)) for action in renames)
-    raise UnreadableStatement(text)
+    return tuple((_texts(old), _texts(new)) for old, new in table_renames(text, dialect))
 
 
-def _renamed(text: str, at: int) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """The pairs of `RENAME TABLE a TO b, c TO d` (Oracle: `RENAME a TO b`); none of a user."""
-    found = []
-    while at < len(text):
-        pair = _TO.match(text, at)
-        if pair is None and "table" not in text[:at].lower():
-            # Without the word TABLE it may be of anything else, e.g. a user.
-            return ()
-        if pair is None:
-            raise UnreadableStatement(text)
-        old, new = (tuple(part.strip('`"') for part in re.findall(_PART, n)) for n in pair.groups())
-        found.append((old, new))
-        at = pair.end()
-    return tuple(found)
-
-
-def _without_front(text: str) -> str:
-    found = _FRONT.match(text)
-    return text[found.end() :] if found else text
+def _texts(name: TableName) -> tuple[str, ...]:
+    return tuple(part.text for part in name)
 
 
 def _parts(table: exp.Expr) -> tuple[str, ...]:

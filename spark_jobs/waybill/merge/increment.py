@@ -12,7 +12,7 @@ from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS
 from waybill.merge.increment_counts import Survey, TableSurvey, count
-from waybill.merge.open_transactions import arrived, in_transactions, transaction_events
+from waybill.merge.open_transactions import CAME, arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
 from waybill.merge.renamed_texts import present_rows
 from waybill.merge.transactions import (
@@ -151,7 +151,7 @@ class Increment:
             before: transactions that were open before.
             now: seconds since 1970.
             hold: False lets go of everything that is open.
-            tables: the source tables that have been read; see `announced`.
+            tables: the source's names of the tables that are read; see `announced`.
             longest: how long a transaction may wait.
             gone: transactions that were rolled back before.
             replay: whether the batch brings messages that were refused when they were new.
@@ -228,14 +228,15 @@ class Increment:
 
     def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
         """What has come of transactions; the older batches are read only where they have to be."""
-        return arrived(transactions, self.accepted(), self._more_and_more(transactions))
+        frames = self._more_and_more(transactions)
+        return arrived(transactions, self.frame.where(CAME), (f.where(CAME) for f in frames))
 
     def _more_and_more(self, transactions: tuple[Open, ...]) -> Iterator[DataFrame]:
-        """The accepted changes of this batch, of those since a transaction began, and all."""
-        yield self.accepted()
+        """The changes of this batch, of those since a transaction began, and all."""
+        yield self.frame
         for after in [*(t.after for t in transactions if t.after != self.after)][:1]:
-            yield self.lake.increment(self._table, after, self.upto).where("outcome = 'ok'")
-        yield self.lake.increment(self._table, None, self.upto).where("outcome = 'ok'")
+            yield self.lake.increment(self._table, after, self.upto)
+        yield self.lake.increment(self._table, None, self.upto)
 
     def bring_back(self, places: DataFrame) -> int:
         """Take changes that were refused once more.

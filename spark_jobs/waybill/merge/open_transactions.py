@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
+from waybill.mapping.shards import VOID
+from waybill.mapping.transaction_rows import LEFT_OUT_ROW, OF_EMPTIED
 from waybill.merge.transactions import (
     EVENTS,
     NAME_SQL,
@@ -26,8 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _STATEMENTS = ("truncate", "ddl")
+_DIGEST = f"CASE WHEN outcome = 'skipped' THEN get_json_object(extra, '$.{LEFT_OUT_ROW}') END"
+"""SQL: what tells a row that the migration leaves out from others; null for one that it takes."""
+
+CAME = (
+    "(outcome = 'ok' OR (outcome = 'skipped' AND transaction IS NOT NULL AND "
+    f"(reason_kind = {literal(VOID)} OR {_DIGEST} IS NOT NULL)))"
+)
+"""SQL: a row of `changes` that came of a table that is read, whether or not it is taken."""
+
+_COUNTED = f"NOT coalesce(get_json_object(extra, '$.{OF_EMPTIED}') = 'true', false)"
+"""SQL: a row that the source has sent, not one that a statement about one of several joined tables
+became."""
+
 _DELIVERED = (
     "sha2(to_json(struct(`database`, `schema`, `table`, operation, key, old_key, before, after, "
+    f"{_DIGEST} AS left_out, "
     "CASE WHEN operation != 'read' AND split_part(order_key, '/', 2) != '' "
     "THEN substring_index(order_key, '/', 3) "
     "ELSE concat_ws('|', topic, `partition`, offset, `index`) END AS place)), 256)"
@@ -59,7 +75,7 @@ def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[Event]:
 
     Args:
         rows: the changes.
-        tables: the source tables that have been read; see `announced`.
+        tables: the source's names of the tables that are read; see `announced`.
     """
     ends = rows.where(F.col("operation").isin(*EVENTS) & F.col("transaction").isNotNull())
     columns = ("order_key", "operation", "transaction", F.unix_micros("source_time"))
@@ -76,7 +92,7 @@ def arrived(
 
     Args:
         transactions: those that are asked about.
-        increment: the new changes.
+        increment: the new changes that came; see `CAME`.
         frames: more and more of the log; the next one is read for transactions of which the one
             before has too few rows.
     """
@@ -88,7 +104,7 @@ def arrived(
             break
         ids = {name_of(t.id): t.id for t in asked}
         operations = [*ROW_OPERATIONS, *_STATEMENTS]
-        mine = frame.where(F.col("operation").isin(*operations))
+        mine = frame.where(F.col("operation").isin(*operations)).where(_COUNTED)
         rows = (
             mine.where(in_transactions(t.members for t in asked))
             .groupBy(F.expr(NAME_SQL).alias("name"))

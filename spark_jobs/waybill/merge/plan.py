@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, SchemaChangeError
 from waybill.full_load import TOPIC
+from waybill.mapping.sql import UnreadableStatement
 from waybill.merge.alterations import (
     Meaning,
     alter,
@@ -19,7 +20,6 @@ from waybill.merge.alterations import (
     with_present_names,
 )
 from waybill.merge.column_changes import Taken, extend
-from waybill.merge.ddl import UnreadableStatement
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
 from waybill.merge.renamings import above, instead, renaming_error

@@ -32,7 +32,7 @@ from waybill.merge.rewriting import rewrite, staged_state
 from waybill.merge.row_effects import effects, newest
 from waybill.merge.state import held_summary
 from waybill.merge.table import TableMerge
-from waybill.merge.transactions import EVENTS, check_wait
+from waybill.merge.transactions import EVENTS, check_wait, source_names
 from waybill.merge.upsert.merging import (
     COMMITS_AT_ONCE,
     commit_written,
@@ -43,7 +43,8 @@ from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
-from waybill.report import COLUMN_CHANGES, TABLES_HELD, TRIED_AGAIN, StageReport
+from waybill.report import COLUMN_CHANGES, SOURCES, TABLES_HELD, TRIED_AGAIN, StageReport
+from waybill.spec.mapping import rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -205,7 +206,10 @@ class _Merge:
         gone = self.position.state.rolled_back
         if open_ or gone or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
-            tables = {*self.position.state.tables, *survey.tables}
+            decoded = self.lake.last(self.lake.log("changes"), "convert")
+            mapped = {} if decoded is None else decoded.report.get("details", {}).get(SOURCES, {})
+            known = {*self.position.state.tables, *survey.tables}
+            tables = source_names(known, mapped, rules_of(self.spec.select, []))
             held = self.increment.hold_back(
                 open_, now, rule.hold, tables, rule.longest_wait, gone, replay
             )

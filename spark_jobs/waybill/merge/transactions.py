@@ -23,13 +23,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from waybill.counting import counted
 from waybill.errors import Code, WaitingError
 from waybill.spec.durations import seconds_of
+
+if TYPE_CHECKING:
+    from waybill.mapping.rules import Rules
 
 EVENTS = ("begin", "commit", "rollback")
 """Operations that begin and end transactions."""
@@ -400,6 +403,19 @@ class _Message(msgspec.Struct):
     debezium_message: _End | None = None
 
 
+def source_names(tables: Iterable[str], mapped: Mapping[str, str], chosen: Rules) -> set[str]:
+    """What the source calls the tables that the migration reads.
+
+    Args:
+        tables: the tables that the merge knows, as the migration calls them.
+        mapped: what it calls mapped tables, by the source's names.
+        chosen: which tables it selects now; rows of others no longer come.
+    """
+    theirs = set(mapped.values())
+    every = {*mapped, *(table for table in tables if table not in theirs)}
+    return {name for name in every if chosen.chooses(name)}
+
+
 def announced(extra: str | None, tables: Iterable[str]) -> int | None:
     """How many rows of some tables the end of a transaction says that it had.
 
@@ -408,7 +424,7 @@ def announced(extra: str | None, tables: Iterable[str]) -> int | None:
     Args:
         extra: of the `commit`; Debezium's message is in it (Debezium documentation, "Transaction
             metadata": `event_count`, and the same for each of `data_collections`).
-        tables: qualified names of the tables that the migration reads.
+        tables: qualified names of the tables that the migration reads, as the source calls them.
     """
     if extra is None:
         return None

@@ -209,9 +209,10 @@ def test_values_that_no_message_tells_need_a_decision(kind):
     assert ChangeMapper(rules(drop=("c",))).map(event("ddl", text))[1] == OF_ONE
 
 
-def test_a_column_with_another_name_is_for_the_merge_to_stop_at():
+@pytest.mark.parametrize("column", ["COLUMN ", ""])
+def test_a_column_with_another_name_is_for_the_merge_to_stop_at(column):
     (change, *_) = ChangeMapper(rules()).map(
-        event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w")
+        event("ddl", f"ALTER TABLE orders_1 RENAME {column}v TO w")
     )
     assert change is not None
     assert change.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"

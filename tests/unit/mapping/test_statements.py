@@ -81,8 +81,9 @@ def test_names_are_the_new_ones(text, expected):
         ),
         ("ALTER TABLE t ALTER COLUMN secret_n SET DEFAULT 'x@y'", None),
         ("ALTER TABLE t ALTER COLUMN c TYPE text USING gone", None),
-        # Read as a table's name, which would be written as nothing that PostgreSQL knows.
-        ("ALTER TABLE t RENAME a TO c", None),
+        ("ALTER TABLE t RENAME a TO c", "ALTER TABLE t_v2 RENAME COLUMN b TO c"),
+        ("ALTER TABLE t RENAME gone TO c", None),
+        ("ALTER TABLE t RENAME a.b TO c", None),
     ],
 )
 def test_names_of_altered_columns_in_postgresql(text, expected):

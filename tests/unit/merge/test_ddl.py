@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.merge.ddl import (
-    UnreadableStatement,
-    emptied_tables,
-    read_alteration,
-    renamed_tables,
-)
+from waybill.mapping.sql import UnreadableStatement
+from waybill.merge.ddl import emptied_tables, read_alteration, renamed_tables
 
 FRONTS = ["-- by flyway\n", "# by hand\n\n", "/* a */ /* b\n */\n-- c\n\t# d\n", "--\n"]
 
@@ -183,10 +179,22 @@ def test_a_rename_of_tables_that_cannot_be_read(text):
         renamed_tables(text, "mysql")
 
 
-def test_a_rename():
-    found = read_alteration("ALTER TABLE t RENAME COLUMN a TO b", "postgresql")
+@pytest.mark.parametrize(
+    ("dialect", "text", "names"),
+    [
+        ("postgresql", "ALTER TABLE t RENAME COLUMN a TO b", ("a", "b")),
+        ("postgresql", "ALTER TABLE IF EXISTS ONLY public.t RENAME A TO b;", ("a", "b")),
+        ("postgresql", 'ALTER TABLE t RENAME "A" TO "to b"', ("A", "to b")),
+        ("oracle", "ALTER TABLE t RENAME a TO b", ("A", "B")),
+        ("", "ALTER TABLE t RENAME A TO b", ("A", "b")),
+    ],
+)
+def test_a_rename(dialect, text, names):
+    """PostgreSQL may leave out COLUMN; the table keeps its name all the same."""
+    found = read_alteration(text, dialect)
     assert found is not None
-    assert found.renamed == (("a", "b"),)
+    assert found.renamed == (names,)
+    assert renamed_tables(text, dialect) == ()
 
 
 @pytest.mark.parametrize(

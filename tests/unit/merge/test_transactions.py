@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybill.errors import WaitingError
+from waybill.mapping.rules import Rules
 from waybill.merge.transactions import (
     Came,
     Event,
@@ -20,6 +21,7 @@ from waybill.merge.transactions import (
     is_serial,
     judge,
     name_of,
+    source_names,
 )
 from waybill.spec.durations import seconds_of
 
@@ -199,6 +201,24 @@ def test_the_rows_that_an_end_announces():
     assert announced(message(event_count="5", data_collections=None), []) == 5
     for nothing in (None, "{}", '{"other":1}', message(event_count=None), message(event_count="x")):
         assert announced(nothing, ["a"]) is None
+
+
+def test_an_end_announces_rows_by_the_names_of_the_source():
+    """Mapped tables have others in the lake, and a table may have the name that another one had."""
+    mapped = {
+        "shop.public.a_1": "shop.public.a",
+        "shop.public.a_2": "shop.public.a",
+        "shop.public.b": "shop.public.c",
+    }
+    known = ["shop.public.a", "shop.public.c", "shop.public.d", "shop.public.e"]
+    chosen = Rules(exclude=("shop.e", "shop.public.b*"))
+    names = source_names(known, mapped, chosen)
+    assert names == {"shop.public.a_1", "shop.public.a_2", "shop.public.d"}
+    counts = {"a": 100, "a_1": 1, "a_2": 2, "b": 200, "c": 300, "d": 4, "e": 400}
+    counted = [{"data_collection": f"public.{n}", "event_count": c} for n, c in counts.items()]
+    assert announced(message(event_count=1007, data_collections=counted), names) == 7
+    assert source_names(["shop.t"], {}, Rules(include=("shop.*",))) == {"shop.t"}
+    assert source_names(["shop.t", "topic"], {}, Rules(include=("crm.*",))) == set()
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=12), st.data())

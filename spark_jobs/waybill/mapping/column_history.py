@@ -1,0 +1,195 @@
+"""When the columns came that conditions ask for, as statements say it.
+
+A message from before a column was there does not have it. If the first statement about the column
+behind it adds the column, and gives the rows that are there no value, the column is null in it. If
+nobody can know that, the message may as well leave the column out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from waybill.mapping.column_renames import exact_name, renames_in
+from waybill.mapping.statements import parsed, table_named
+from waybill.order import FULL_ROW, sequence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sqlglot import exp
+
+    from waybill.records import Change, TableSchema
+
+_NUMBERED = ("SERIAL", "BIGSERIAL", "SMALLSERIAL", "ROWVERSION")
+"""Types whose values the database makes itself."""
+
+
+class ColumnStatement(NamedTuple):
+    """What a statement did to a column.
+
+    Attributes:
+        column: its name, as rows spell it.
+        null: whether it added the column and the rows that were there have null in it.
+        order: the statement's place in the order.
+        time: the source's time in microseconds since 1970, None where it is not known.
+        place: topic, partition and offset.
+    """
+
+    column: str
+    null: bool
+    order: str
+    time: int | None
+    place: tuple[str, int, int]
+
+    def is_behind(self, change: Change, by_source_time: bool) -> bool:
+        """Whether a change of the table is known to stand before it."""
+        order, message = change.order_key, change.message
+        if order.startswith(f"{FULL_ROW}/"):
+            return True
+        if sequence_of(order) and sequence_of(self.order):
+            return order < self.order
+        if by_source_time and not sequence_of(order) and not sequence_of(self.order):
+            return max(change.source_time or 0, 0) < max(self.time or 0, 0)
+        *queue, offset = self.place
+        return [message.topic, message.partition] == queue and message.offset < offset
+
+
+@dataclass(frozen=True)
+class ColumnHistory:
+    """What statements did to the columns of tables.
+
+    Attributes:
+        statements: by the source's qualified name of the table.
+        by_source_time: whether times order what has no sequence id.
+        complete: whether all statements that there are have been looked at.
+    """
+
+    statements: Mapping[str, tuple[ColumnStatement, ...]] = field(default_factory=dict)
+    by_source_time: bool = False
+    complete: bool = True
+
+    def came_later(self, column: str, change: Change) -> bool:
+        """Whether a column, which a change does not have, was not there yet and is null in it."""
+        found = [
+            statement
+            for statement in self.statements.get(change.schema.qualified_name, ())
+            if statement.column.casefold() == column.casefold()
+            and statement.is_behind(change, self.by_source_time)
+        ]
+        # Where times order what has no sequence id, the place does only among equal ones.
+        first = min(
+            found, key=lambda one: (sequence_of(one.order), one.time or 0, one.order), default=None
+        )
+        return first is not None and first.null
+
+
+NO_HISTORY = ColumnHistory()
+
+
+def with_columns_to_come(
+    change: Change, asked: Mapping[str, int], history: ColumnHistory
+) -> tuple[Change, list[str]]:
+    """A change whose rows have null in columns that came later, and which others it leaves out.
+
+    Some connectors describe old rows by the columns that the table has now.
+
+    Args:
+        change: of a table with a condition.
+        asked: the columns of the condition, and their places.
+        history: when they came.
+    """
+    fields = {f"f{place}": name for name, place in asked.items()}
+    images = [image for image in (change.before, change.after) if image is not None]
+    lacking = {f: n for f, n in fields.items() if any(getattr(i, f) is UNSET for i in images)}
+    later = [f for f, name in lacking.items() if history.came_later(name, change)]
+    if later:
+        before, after = (_with_nulls(image, later) for image in (change.before, change.after))
+        change = msgspec.structs.replace(change, before=before, after=after)
+    return change, [name for f, name in lacking.items() if f not in later]
+
+
+def _with_nulls(image: Any, fields: Iterable[str]) -> Any:
+    if image is None:
+        return None
+    lacking = [name for name in fields if getattr(image, name) is UNSET]
+    return msgspec.structs.replace(image, **dict.fromkeys(lacking)) if lacking else image
+
+
+def history_of(changes: Iterable[Change]) -> ColumnHistory:
+    """What the statements among some changes did to columns."""
+    found: dict[str, list[ColumnStatement]] = {}
+    for change in changes:
+        for table, statement in column_statements(change):
+            found.setdefault(table.qualified_name, []).append(statement)
+    return ColumnHistory({name: tuple(statements) for name, statements in found.items()})
+
+
+def column_statements(change: Change) -> Iterator[tuple[TableSchema, ColumnStatement]]:
+    """What the statement of a change did to columns, with the table that it altered."""
+    from sqlglot import exp
+
+    if change.operation != "ddl" or change.ddl_text is None:
+        return
+    found = parsed(change.ddl_text, change.schema.dialect)
+    if found is None:
+        return
+    tree, dialect = found
+    if not isinstance(tree, exp.Alter):
+        return
+    named = table_named(tree.this, change.schema) if isinstance(tree.this, exp.Table) else None
+    source = change.schema
+    if named is not None and named.qualified_name.casefold() != source.qualified_name.casefold():
+        source = named
+    message = change.message
+    place = (message.topic, message.partition, message.offset)
+    for name, null in _columns(tree, dialect, source):
+        statement = ColumnStatement(name, null, change.order_key, change.source_time, place)
+        yield source, statement
+
+
+def _columns(tree: exp.Alter, dialect: str, source: TableSchema) -> Iterator[tuple[str, bool]]:
+    """The columns that an ALTER adds, drops and renames, and whether they begin with null."""
+    from sqlglot import exp
+
+    for old, new in renames_in(tree):
+        yield exact_name(old, source), False
+        yield exact_name(new, source), False
+    for action in tree.args.get("actions") or ():
+        if isinstance(action, exp.ColumnDef | exp.Schema):
+            for column in action.find_all(exp.ColumnDef):
+                yield exact_name(column.this, source), _is_null(column, dialect)
+        elif isinstance(action, exp.Drop):
+            for dropped in action.find_all(exp.Column):
+                yield exact_name(dropped.this, source), False
+
+
+def _is_null(column: exp.ColumnDef, dialect: str) -> bool:
+    """Whether a new column is known to be null in the rows that are there."""
+    from sqlglot import exp
+
+    kinds = [constraint.args.get("kind") for constraint in column.args.get("constraints") or ()]
+    harmless = (
+        *(exp.CommentColumnConstraint, exp.CollateColumnConstraint, exp.CheckColumnConstraint),
+        *(exp.CharacterSetColumnConstraint, exp.UniqueColumnConstraint),
+    )
+    stated = False
+    for kind in kinds:
+        if isinstance(kind, exp.NotNullColumnConstraint):
+            stated = bool(kind.args.get("allow_null"))
+            if not stated:
+                return False
+        elif isinstance(kind, exp.DefaultColumnConstraint):
+            if not isinstance(kind.this, exp.Null):
+                return False
+        elif not isinstance(kind, harmless):
+            return False
+    type_ = column.args.get("kind")
+    name = "" if type_ is None else str(getattr(type_.this, "name", type_.this))
+    # MySQL's TIMESTAMP may begin with the time of the statement unless it says NULL.
+    return name not in _NUMBERED and (
+        stated or dialect != "mysql" or not name.startswith("TIMESTAMP")
+    )

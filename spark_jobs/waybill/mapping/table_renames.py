@@ -1,0 +1,280 @@
+"""Statements that give tables other names, and tables that lose what hides their columns by it.
+
+Rules belong to names of tables. Under another name, which no such rule names, the columns would
+come to readers in the clear with the next row, so the batch stops until the file names it, too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.rules import fits_column, same_column
+from waybill.mapping.shadows import swapped
+from waybill.mapping.sql import BLANK, EXACT, UnreadableStatement, dialects_of, parse, without_front
+from waybill.mapping.statements import table_called
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sqlglot import exp
+
+    from waybill.mapping.rules import Rule, Rules
+    from waybill.records import TableSchema
+
+_HINT = re.compile(r"rename|set\s+schema", re.IGNORECASE)
+_ALTER = re.compile(r"alter\b", re.IGNORECASE)
+_RENAMES = re.compile(
+    rf"rename\b{BLANK}(?:tables?\b{BLANK}(?:if\s+exists\s+)?)?", re.IGNORECASE | re.DOTALL
+)
+_PART = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*)"
+_TABLE = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_TO = re.compile(rf"\s*({_TABLE})\s+to\s+({_TABLE})\s*(?:,|;?{BLANK}$)", re.IGNORECASE | re.DOTALL)
+
+_ANYWHERE = re.compile(
+    rf"\brename\b{BLANK}tables?\b{BLANK}(?:if\s+exists\s+)?", re.IGNORECASE | re.DOTALL
+)
+_ONE = re.compile(
+    rf"{BLANK}({_TABLE})\s+(?:wait\s+\d+\s+|nowait\s+)?to\s+({_TABLE})\s*,?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ALTERED = re.compile(
+    rf"\balter\b{BLANK}table\b{BLANK}(?:if\s+exists\s+)?(?:only\s+)?({_TABLE})",
+    re.IGNORECASE | re.DOTALL,
+)
+_RENAMED_TO = re.compile(
+    rf"\brename\s+(?:to\s+|as\s+|=\s*)?(?!(?:to|as|column|index|key|constraint|partition)\b)({_TABLE})",
+    re.IGNORECASE,
+)
+_MOVED_TO = re.compile(rf"\bset\s+schema\s+({_PART})", re.IGNORECASE)
+_SP_RENAME = re.compile(
+    r"\bsp_rename\b\W*?(?:@objname\s*=\s*)?N?'(?P<old>[^']+)'\s*,\s*(?:@newname\s*=\s*)?"
+    r"N?'(?P<new>[^']+)'(?:\s*,\s*(?:@objtype\s*=\s*)?N?'(?P<kind>\w+)')?",
+    re.IGNORECASE,
+)
+"""SQL Server's procedure, of a table where no other kind of thing is told."""
+
+
+class Part(NamedTuple):
+    """A part of a table's name in a statement.
+
+    Attributes:
+        text: without its quotes.
+        quoted: whether it had any.
+    """
+
+    text: str
+    quoted: bool
+
+
+TableName = tuple[Part, ...]
+
+
+def table_renames(text: str, dialect: str) -> tuple[tuple[TableName, TableName], ...]:
+    """The tables that a statement gives another name: the old and the new names.
+
+    Args:
+        text: one statement.
+        dialect: the source's SQL (`mysql`, `postgresql`); both are tried where it is not known.
+
+    Raises:
+        UnreadableStatement: it looks like one of these and cannot be read.
+    """
+    text = without_front(text)
+    if found := _RENAMES.match(text):
+        return _renamed(text, found.end())
+    if not _ALTER.match(text):
+        return ()
+    from sqlglot import exp
+
+    for name in dialects_of(dialect):
+        statement = parse(text, name)
+        if isinstance(statement, exp.Alter):
+            return tuple(_altered(statement))
+    raise UnreadableStatement(text)
+
+
+def _renamed(text: str, at: int) -> tuple[tuple[TableName, TableName], ...]:
+    """The pairs of `RENAME TABLE a TO b, c TO d` (Oracle: `RENAME a TO b`); none of a user."""
+    found = []
+    while at < len(text):
+        pair = _TO.match(text, at)
+        if pair is None and "table" not in text[:at].lower():
+            # Without the word TABLE it may be of anything else, e.g. a user.
+            return ()
+        if pair is None:
+            raise UnreadableStatement(text)
+        found.append((_name(pair[1]), _name(pair[2])))
+        at = pair.end()
+    return tuple(found)
+
+
+def _altered(statement: exp.Alter) -> Iterator[tuple[TableName, TableName]]:
+    from sqlglot import exp
+
+    for action in statement.args.get("actions") or ():
+        if isinstance(action, exp.AlterRename):
+            yield _parts(statement.this), _parts(action.this)
+
+
+def _parts(table: exp.Expr) -> TableName:
+    from sqlglot import exp
+
+    if not isinstance(table, exp.Table):
+        return ()
+    return tuple(Part(part.name, bool(part.args.get("quoted"))) for part in table.parts)
+
+
+def _name(text: str) -> TableName:
+    return tuple(
+        Part(part[1:-1], True) if part[0] in '`"[' else Part(part, False)
+        for part in re.findall(_PART, text)
+    )
+
+
+def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> None:
+    """See that no table loses what hides its columns with its name.
+
+    Args:
+        text: a statement, None where none is told.
+        source: the table that its message names.
+        rules: the mapping.
+
+    Raises:
+        ConfigurationError: a table of which columns are masked or left out gets a name under which
+            they would be shown.
+    """
+    if text is None or not _HINT.search(text):
+        return
+    for old, new in _in_the_end(_stated(text, source), source):
+        if not (rules.selects(old) and rules.selects(new)):
+            continue
+        shown = _shown(rules.rules_of(old), rules.rules_of(new), source.dialect)
+        if shown is None:
+            continue
+        message = (
+            f"a statement renames the table {old.qualified_name} to {new.qualified_name}, and "
+            f"under that name {shown} would be shown, which the mapping masks or leaves out under "
+            f"the old one: name {new.qualified_name} under map as well (a pattern may name both), "
+            "or leave it out under select"
+        )
+        raise ConfigurationError(message, code=Code.MAPPING)
+
+
+def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]:
+    """What a statement says of names of tables, also where it is not read any further."""
+    from sqlglot import exp
+
+    if procedure := _SP_RENAME.search(text):
+        old = _name(procedure["old"])
+        of_table = (procedure["kind"] or "object").casefold() == "object"
+        return [(old, (*old[:-1], *_name(procedure["new"])))] if of_table else []
+    try:
+        found = table_renames(text, source.dialect)
+    except UnreadableStatement:
+        found = ()
+    if found:
+        return list(found)
+    read = (parse(text, name) for name in dialects_of(source.dialect))
+    if any(tree is not None and not isinstance(tree, exp.Command) for tree in read):
+        return []
+    pairs: list[tuple[TableName, TableName]] = []
+    if start := _ANYWHERE.search(text):
+        at = start.end()
+        while one := _ONE.match(text, at):
+            pairs.append((_name(one[1]), _name(one[2])))
+            at = one.end()
+    if altered := _ALTERED.search(text):
+        old = _name(altered[1])
+        for to in _RENAMED_TO.finditer(text, altered.end()):
+            pairs.append((old, _name(to[1])))
+        for to in _MOVED_TO.finditer(text, altered.end()):
+            pairs.append((old, (*_name(to[1]), old[-1])))
+    return pairs
+
+
+def _in_the_end(
+    pairs: Iterable[tuple[TableName, TableName]], source: TableSchema
+) -> list[tuple[TableSchema, TableSchema]]:
+    """The tables that have another name behind a statement, with their old and new ones.
+
+    A name may be given on: `RENAME TABLE a TO tmp, b TO a, tmp TO b`. Tools that alter a table by a
+    copy of it end with such a statement, and the table keeps its name.
+    """
+    pairs = list(pairs)
+    kept = swapped((_texts(old), _texts(new)) for old, new in pairs)
+    origins: dict[str, TableSchema] = {}
+    found: dict[str, TableSchema] = {}
+    for old, new in pairs:
+        if not old or not new or _texts(old) in kept:
+            continue
+        was = _called(old, source)
+        if was.qualified_name.casefold() == source.qualified_name.casefold():
+            # As the message spells it, which is what rows are called.
+            was = source
+        now = _called(new, source if len(new) > 1 or source.dialect == "mysql" else was)
+        first = origins.pop(was.qualified_name, was)
+        found.pop(was.qualified_name, None)
+        origins[now.qualified_name], found[now.qualified_name] = first, now
+    return [
+        (origins[name], now) for name, now in found.items() if origins[name].qualified_name != name
+    ]
+
+
+def _texts(name: TableName) -> tuple[str, ...]:
+    return tuple(part.text for part in name)
+
+
+def _called(name: TableName, source: TableSchema) -> TableSchema:
+    """The table of a name, as rows spell it."""
+    exact: Callable[[str], str] = EXACT.get(source.dialect, str)
+    return table_called([p.text if p.quoted else exact(p.text) for p in name], source) or source
+
+
+def _shown(before: list[Rule], now: list[Rule], dialect: str) -> str | None:
+    """What some rules hide and others show: a column or a pattern; None where there is nothing."""
+    hides = [pattern for rule in now for pattern in (*rule.drop, *rule.masks)]
+    keeps = [rule.keep for rule in now if rule.keep is not None]
+    for pattern in (pattern for rule in before for pattern in (*rule.drop, *rule.masks)):
+        hidden = _covered(pattern, hides, dialect) or any(
+            not any(_may_meet(kept, pattern, dialect) for kept in keep) for keep in keeps
+        )
+        if not hidden:
+            return pattern
+    for keep in (rule.keep for rule in before if rule.keep is not None):
+        hidden = _covered("*", hides, dialect) or any(
+            all(_covered(kept, keep, dialect) for kept in other) for other in keeps
+        )
+        if not hidden:
+            return f"more than {', '.join(keep)}"
+    return None
+
+
+def _covered(pattern: str, wider: Iterable[str], dialect: str) -> bool:
+    """Whether every column that a name or pattern fits is one of others, as far as texts show."""
+    for other in wider:
+        if same_column(pattern, other, dialect):
+            return True
+        # A star stands for whatever the pattern has there; a question mark or a set might not.
+        plain = not _has(pattern, "*?[") or (not _has(pattern, "[") and not _has(other, "?["))
+        if plain and fits_column(pattern, (other,), dialect):
+            return True
+    return False
+
+
+def _may_meet(name: str, pattern: str, dialect: str) -> bool:
+    """Whether a column may be one of both."""
+    if _has(name, "*?["):
+        # Two patterns: only what stands in front of their first sign tells them apart.
+        one, other = (
+            re.split(r"[*?\[]", text.casefold(), maxsplit=1)[0] for text in (name, pattern)
+        )
+        if _has(pattern, "*?["):
+            return one.startswith(other) or other.startswith(one)
+        return fits_column(pattern, (name,), dialect)
+    return fits_column(name, (pattern,), dialect)
+
+
+def _has(text: str, signs: str) -> bool:
+    return any(sign in text for sign in signs)

@@ -1,0 +1,175 @@
+"""Conditions on messages from before their column was there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.histories import image
+from waybill.errors import ConfigurationError
+from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.column_history import ColumnHistory, history_of
+from waybill.mapping.rules import Rule, Rules
+from waybill.order import order_key
+from waybill.records import Change, Column, Message, intern_schema
+from waybill.types import STRING, parse_type
+
+COLUMNS = (Column("id", parse_type("bigint"), None, False), Column("v", STRING))
+UNKNOWN = r"WB-1106.*does not fit shop\.t: there is no column tier"
+
+
+def change(operation: str, place: int, queue: int = 0, **more: Any) -> Change:
+    """A change of a table that has no column `tier`, at a place in the order."""
+    schema = intern_schema("shop", None, "t", COLUMNS, ("id",), "mysql")
+    given = {"sequence": (place,), **more}
+    images = {p: image(schema, **given.pop(p)) for p in ("before", "after") if p in given}
+    message = Message("topic", queue, place, None, None, None)
+    return Change(operation, schema, message, **images, **given)
+
+
+def statement(text: str, place: int, dialect: str = "mysql", **more: Any) -> Change:
+    schema = intern_schema("shop", None, "t", (), None, dialect)
+    given = {"sequence": (place,), **more}
+    message = Message("topic", 0, place, None, None, None)
+    return Change("ddl", schema, message, ddl_text=text, **given)
+
+
+def history(*statements: Change, **more: bool) -> ColumnHistory:
+    return replace(history_of(statements), **more)
+
+
+def mapped(one: Change, where: str, *statements: Change, **more: Any) -> Any:
+    rules = Rules(of_tables=(Rule(("shop.t",), where=where),))
+    return ChangeMapper(rules, history=history(*statements, **more)).map(one)
+
+
+ADD = statement("ALTER TABLE t ADD COLUMN tier VARCHAR(9)", 10)
+ROW = change("update", 5, before={"id": "1", "v": "a"}, after={"id": "1", "v": "b"})
+
+
+@pytest.mark.parametrize(
+    ("where", "meets"),
+    [
+        ("tier = 'gold'", False),
+        ("tier <> 'gold'", False),
+        ("NOT tier = 'gold'", False),
+        ("tier IS NULL", True),
+        ("TIER IS NOT NULL", False),
+        ("tier IS TRUE", False),
+        ("tier IS TRUE OR v IS NOT NULL", True),
+        ("COALESCE(tier, 'basic') = 'basic'", True),
+        ("LOWER(tier) = 'gold'", False),
+        ("LENGTH(tier) > 3 OR id = 1", True),
+        ("tier LIKE 'g%'", False),
+        ("NOT tier LIKE 'g%'", False),
+        ("tier IN ('a', 'b')", False),
+        ("tier BETWEEN 1 AND 5", False),
+        ("-tier > 5", False),
+        ("tier > v", False),
+        ("id = 1 OR tier = 'gold'", True),
+    ],
+)
+def test_the_column_is_null_in_rows_from_before_it_came(where, meets):
+    found = mapped(ROW, where, ADD)
+    assert (found.change is not None, found.why) == (meets, None if meets else "where is not met")
+
+
+def test_what_is_new_fails_the_condition_with_a_delete():
+    row = change("upsert", 5, after={"id": "1", "v": "b"})
+    found = mapped(row, "tier = 'gold'", ADD).change
+    assert (found.operation, found.before.f0) == ("delete", "1")
+    assert mapped(change("delete", 5, before={"id": "1"}), "tier = 'x'", ADD).why
+
+
+@pytest.mark.parametrize(
+    ("statements", "row"),
+    [
+        ((), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN other INT", 10),), ROW),
+        ((statement("ALTER TABLE u ADD COLUMN tier INT", 10),), ROW),
+        # The row may as well leave it out.
+        ((ADD,), change("insert", 11, after={"id": "1"})),
+        ((ADD,), change("delete", 11, before={"id": "1"})),
+        # Rows have a value in it that no message tells.
+        ((statement("ALTER TABLE t ADD COLUMN tier VARCHAR(9) DEFAULT 'gold'", 10),), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN tier INT NOT NULL", 10),), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN tier TIMESTAMP", 10),), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN tier INT AUTO_INCREMENT UNIQUE", 10),), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN tier INT AS (id + 1)", 10),), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN tier SERIAL", 10, "postgresql"),), ROW),
+        # It had another name, or was there before it was dropped.
+        ((statement("ALTER TABLE t RENAME COLUMN rank TO tier", 10),), ROW),
+        ((statement("ALTER TABLE t CHANGE rank tier INT", 10),), ROW),
+        ((ADD, statement("ALTER TABLE t DROP COLUMN tier", 8)), ROW),
+        ((ADD, statement("ALTER TABLE t RENAME COLUMN tier TO rank", 8)), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN tier INT, whatever (", 10),), ROW),
+        # Nobody knows which comes first.
+        (
+            (statement("ALTER TABLE t ADD tier INT", 10, sequence=None),),
+            change("insert", 5, 1, after={"id": "1"}),
+        ),
+    ],
+)
+def test_where_nobody_knows_it_the_batch_stops(statements, row):
+    with pytest.raises(ConfigurationError, match=UNKNOWN):
+        mapped(row, "tier = 'gold'", *statements)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ADD tier INT NULL DEFAULT NULL COMMENT 'x' AFTER id",
+        "ALTER TABLE shop.T ADD COLUMN other INT NOT NULL, ADD Tier INT",
+        "ALTER TABLE t ADD COLUMN tier TIMESTAMP NULL",
+        "ALTER TABLE t ADD COLUMN tier VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    ],
+)
+def test_statements_that_add_a_column_without_a_value(text):
+    assert mapped(ROW, "tier = 'gold'", statement(text, 10)).why == "where is not met"
+
+
+def test_a_column_that_comes_again():
+    again = (ADD, statement("ALTER TABLE t DROP COLUMN tier", 20), statement(ADD.ddl_text, 30))
+    for place in (5, 25):
+        row = change("delete", place, before={"id": "1"})
+        assert mapped(row, "tier = 'gold'", *again).why == "where is not met"
+    with pytest.raises(ConfigurationError, match=UNKNOWN):
+        mapped(change("delete", 15, before={"id": "1"}), "tier = 'gold'", *again)
+
+
+def test_what_orders_a_row_and_a_statement():
+    placed = statement(ADD.ddl_text, 10, sequence=None, source_time=1000)
+    here = change("delete", 5, before={"id": "1"}, sequence=None)
+    assert mapped(here, "tier = 'gold'", placed).why
+    snapshot = change("delete", 99, 1, before={"id": "1"}, sequence=None, full_row=True)
+    assert mapped(snapshot, "tier = 'gold'", placed).why
+    # Times order what has no id only if they may.
+    there = change("delete", 5, 1, before={"id": "1"}, sequence=None, source_time=999)
+    assert mapped(there, "tier = 'gold'", placed, by_source_time=True).why
+    with pytest.raises(ConfigurationError, match=UNKNOWN):
+        mapped(there, "tier = 'gold'", placed)
+    assert ADD.order_key == order_key((10,), 1, 0, 10, 0)
+
+
+def test_a_condition_that_does_not_fit_otherwise_stops_at_once():
+    rules = Rules(of_tables=(Rule(("shop.t",), where="tier = 'a' AND LOWER(id) = 'b'"),))
+    with pytest.raises(ConfigurationError, match="is of no text"):
+        ChangeMapper(rules, history=history(ADD)).of(ROW.schema)
+
+
+def test_a_column_that_a_message_names_before_it_came():
+    """Canal may describe old rows by the columns that the table has now."""
+    schema = intern_schema("shop", None, "t", (*COLUMNS, Column("tier", STRING)), ("id",), "mysql")
+    message = Message("topic", 0, 5, None, None, None)
+    row = Change("insert", schema, message, after=image(schema, id="1", v="a"), sequence=(5,))
+    found = mapped(row, "tier IS NULL", ADD).change
+    assert found.after == image(schema, id="1", v="a", tier=None)
+    assert mapped(row, "tier IS NULL").sentence.startswith("the message leaves out a column")
+    later = msgspec.structs.replace(row, sequence=(11,))
+    assert mapped(later, "tier IS NULL", ADD).sentence.startswith("the message leaves out a column")
+    # Whoever can look for statements does so before the row is refused.
+    with pytest.raises(ConfigurationError, match=UNKNOWN):
+        mapped(row, "tier IS NULL", complete=False)
