@@ -10,8 +10,11 @@ printed, and has a section of its own in the runbook (`docs/runbook.md`).
 
 from __future__ import annotations
 
+import re
 from enum import Enum, unique
 from typing import Any
+
+_CALL = re.compile(r"An error occurred while calling \S+$")
 
 
 @unique
@@ -286,3 +289,27 @@ REFUSAL_KINDS = {
     "encoding": "a value that the target envelope cannot carry",
 }
 """Every class of refusal and what it means."""
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """An error as plain data: what it is, and whether running again may help."""
+    code = None
+    if isinstance(error, WaybillError):
+        transient, status, code = error.transient, error.exit_code, error.code
+    else:
+        # A wrong program stays wrong; files, networks and processes may come back.
+        wrong = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, ImportError)
+        transient, status = not isinstance(error, wrong), 1
+    said = error.sentence if isinstance(error, WaybillError) else str(error)
+    message = said.strip() or type(error).__name__
+    if not isinstance(error, WaybillError):
+        first, *more = message.splitlines()
+        # What Java threw comes second, after a sentence that names nothing but a number.
+        message = more[0].removeprefix(": ") if more and _CALL.match(first) else first
+    return {
+        "kind": type(error).__name__,
+        "code": code and code.label,
+        "message": message,
+        "transient": transient,
+        "exit_code": status,
+    }

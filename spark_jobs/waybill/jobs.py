@@ -20,12 +20,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import Code, ConfigurationError, DifferenceError, GateError, WaybillError
+from waybill.errors import (
+    Code,
+    ConfigurationError,
+    DifferenceError,
+    GateError,
+    WaybillError,
+    described,
+)
 from waybill.lake import Lake
 from waybill.lake.decisions import Asked
 from waybill.lake.session import start_session
 from waybill.lake.storage_errors import plainly
 from waybill.lake_columns import BEFORE_BATCH
+from waybill.overview.keeping import failures_kept, keep_overview
 from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration
@@ -54,7 +62,6 @@ UPKEEP, VERIFY = "upkeep", "verify"
 BATCH = re.compile(rf"(?!.*{BEFORE_BATCH}$)[A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}")
 """What a batch id may look like: it names branches, folders and files."""
 
-_CALL = re.compile(r"An error occurred while calling \S+$")
 
 _log = logging.getLogger("waybill")
 
@@ -90,7 +97,7 @@ def run_stage(
     migration = loaded(spec).for_stage(stage)
     if options is not None and options.until_time is not None:
         migration = migration.ending(options.until_time)
-    with _session(spark, migration) as session:
+    with failures_kept(migration, stage, batch), _session(spark, migration) as session:
         lake = Lake.open(session, migration)
         context = StageContext(
             lake.spark, lake, migration, batch, options or Options(), _progress(stage)
@@ -118,25 +125,6 @@ def run_stage(
             time.monotonic() - started,
         )
         return report
-
-
-def keep_overview(migration: Migration, lake: Lake) -> None:
-    """Write what people see of the migration (`waybill.overview`).
-
-    Whoever calls has committed by now, so that nothing that goes wrong here may make them fail: the
-    next stage writes all of it anew.
-    """
-    from waybill.overview.writing import write_overview
-
-    try:
-        write_overview(migration, lake)
-    except Exception as error:  # noqa: BLE001 - see above
-        failure = described(error)
-        _log.warning(
-            "the pages about %s show what was known before, because their figures could not be "
-            "written (%s: %s); the batch is not concerned, and the next stage writes them",
-            *(migration.name, failure["kind"], failure["message"]),
-        )
 
 
 def check_batch(batch: str) -> None:
@@ -458,30 +446,6 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
         sentence = described(error)
         _say(stage, error, sentence["message"])
         return {"error": sentence}
-
-
-def described(error: BaseException) -> dict[str, Any]:
-    """An error as plain data: what it is, and whether running again may help."""
-    code = None
-    if isinstance(error, WaybillError):
-        transient, status, code = error.transient, error.exit_code, error.code
-    else:
-        # A wrong program stays wrong; files, networks and processes may come back.
-        wrong = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, ImportError)
-        transient, status = not isinstance(error, wrong), 1
-    said = error.sentence if isinstance(error, WaybillError) else str(error)
-    message = said.strip() or type(error).__name__
-    if not isinstance(error, WaybillError):
-        first, *more = message.splitlines()
-        # What Java threw comes second, after a sentence that names nothing but a number.
-        message = more[0].removeprefix(": ") if more and _CALL.match(first) else first
-    return {
-        "kind": type(error).__name__,
-        "code": code and code.label,
-        "message": message,
-        "transient": transient,
-        "exit_code": status,
-    }
 
 
 def _say(stage: str, error: BaseException, message: str) -> None:

@@ -165,6 +165,9 @@ def test_the_demo_opens_on_the_migrations_in_every_state(seen, ours):
 def test_what_fails_and_what_waits_say_what_can_be_done(demo, seen, ours):
     follow(ours, "stock_fails")
     expect(ours.get_by_text("The last run failed.")).to_be_visible()
+    why = ours.get_by_text("The stage merge of batch")
+    expect(why).to_contain_text(": column counted of shop.stock ")
+    expect(ours.get_by_text("WB-4004, “The type of a column changed”")).to_be_visible()
     expect(ours.get_by_role("link", name="The failed run")).to_be_visible()
     fine(seen, "failing")
     resize(seen, 1280)

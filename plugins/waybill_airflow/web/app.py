@@ -145,7 +145,8 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
         words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
         return _notice("No migration", [words])
     if run_id is None:
-        view = migration_view(spec, Rights(user).triggers(dag_id))
+        rights = Rights(user)
+        view = migration_view(spec, rights.triggers(dag_id), rights.sees_values(dag_id))
         return HTMLResponse(page("migration", view=view))
     run = run_of(dag_id, run_id)
     if run is None:

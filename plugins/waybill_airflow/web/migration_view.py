@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
-from waybill.overview.files import read_index, read_source
+from waybill.overview.files import read_failure, read_index, read_source
 from waybill.overview.schema import Place, place_of
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
@@ -25,6 +25,7 @@ from waybill_airflow.web.condition import (
 )
 from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.source_view import SourceView, source_view
+from waybill_airflow.web.wording import clock
 
 if TYPE_CHECKING:
     from waybill.overview.schema import BatchLine, Index, TableLine, TableWaits
@@ -33,6 +34,26 @@ if TYPE_CHECKING:
     from waybill_airflow.web.charts import Chart
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
+
+
+class FailureView(NamedTuple):
+    """Why a stage stopped.
+
+    Attributes:
+        stage: its name.
+        batch: its batch.
+        at: when that was.
+        code: of the runbook; empty where there is none.
+        title: of the runbook's section.
+        sentence: the cause; empty for users who may not see values of rows, which it may name.
+    """
+
+    stage: str
+    batch: str
+    at: str
+    code: str
+    title: str
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +67,7 @@ class MigrationView:
         index: what its lake says; None where there is nothing yet, or it cannot be read.
         source: what waits at its source, None where it was never asked.
         failed_run: id of the last run, where that has failed.
+        failure: why it has, where a stage could say so.
         busy_run: the last run, where it has not ended.
         quarantine: what to do about refused messages.
         usual: runs that can be started at any time; empty where one would be about the same as what
@@ -71,6 +93,7 @@ class MigrationView:
     index: Index | None
     source: SourceView | None
     failed_run: str
+    failure: FailureView | None
     busy_run: RunFacts | None
     quarantine: list[Step]
     usual: list[Step]
@@ -89,12 +112,13 @@ class MigrationView:
     now: datetime
 
 
-def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
+def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False) -> MigrationView:
     """The page of a migration.
 
     Args:
         spec: the migration.
         may_trigger: whether the user may start runs of it.
+        sees_values: whether the user may see keys and values of rows.
     """
     now = datetime.now(UTC)
     facts = dag_facts([spec.name]).get(spec.name, DagFacts())
@@ -104,6 +128,7 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
     except WaybillError as error:
         problem = str(error)
     condition = condition_of(spec, index, facts, now, problem)
+    failed = facts.last if condition.word == FAILING else None
     envelope = spec.source.envelope
     ends = [("Source", Place(envelope, envelope, place_of(spec.source)))]
     ends += [("Target", Place(t.label, t.envelope, place_of(t))) for t in spec.publish]
@@ -117,7 +142,8 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         ends=ends,
         index=index,
         source=source_view(look, index),
-        failed_run=facts.last.run_id if condition.word == FAILING and facts.last else "",
+        failed_run=failed.run_id if failed else "",
+        failure=_failure(spec, failed.batch, sees_values) if failed else None,
         busy_run=facts.last if facts.last is not None and facts.last.state in BUSY else None,
         quarantine=quarantine_steps(spec),
         usual=[] if condition.word in (HELD, NEVER_RAN) else usual_steps(spec),
@@ -135,3 +161,17 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         status=spec.command("status", "FILE"),
         now=now,
     )
+
+
+def _failure(spec: Migration, batch: str, sees_values: bool) -> FailureView | None:
+    """Why the last run of a migration failed; None where no stage of its batch has said so."""
+    try:
+        found = in_lake_of(spec, read_failure)
+    except WaybillError:
+        # The condition of the migration says that its lake cannot be read.
+        return None
+    if found is None or found.batch != batch:
+        return None
+    at = clock(datetime.fromtimestamp(found.at / 1000, UTC))
+    sentence = found.sentence if sees_values else ""
+    return FailureView(found.stage, batch, at, found.code, found.title, sentence)

@@ -30,8 +30,8 @@ def decide_command(
         as_json: whether to print it as JSON.
     """
     spec = load_migration(migration)
-    from waybill.jobs import keep_overview
     from waybill.lake.decisions import Asked
+    from waybill.overview.keeping import keep_overview
     from waybill.validate.deciding import decide, reason_of
 
     asked = Asked(what, login_name(), reason)

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from waybill.connections import variable_of
 from waybill.counting import counted
-from waybill.errors import Code, ConfigurationError
-from waybill.jobs import MODES, UPKEEP, VERIFY, described, result_of, tables_in
+from waybill.errors import Code, ConfigurationError, described
+from waybill.jobs import MODES, UPKEEP, VERIFY, result_of, tables_in
 from waybill.lake.decisions import DECISIONS, Asked
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of

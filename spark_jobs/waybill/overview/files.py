@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.overview.schema import BatchAccount, Index, SourceLook, decoded, outlined
+from waybill.overview.schema import (
+    BatchAccount,
+    Index,
+    SourceLook,
+    StageFailure,
+    decoded,
+    outlined,
+)
 from waybill.storage.file_store import LocalStore, file_name, open_store
 
 if TYPE_CHECKING:
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
     from waybill.storage.file_store import Store
 
 ACCOUNT = "waybill.json"
-INDEX, SOURCE = "_index.json", "_source.json"
+INDEX, SOURCE, FAILURE = "_index.json", "_source.json", "_failure.json"
 """No batch can have these names, which would be folders beside them."""
 
 FILES = "_files"
@@ -79,6 +86,12 @@ def source_in(store: Store) -> SourceLook | None:
     """The same of a folder of reports."""
     content = store.read(SOURCE)
     return None if content is None else decoded(content, SourceLook)
+
+
+def read_failure(spec: Migration) -> StageFailure | None:
+    """Why the last stage that failed did so; None where none has. See `read_index`."""
+    content = open_store(reports(spec)).read(FAILURE)
+    return None if content is None else decoded(content, StageFailure)
 
 
 def read_file_text(spec: Migration, digest: str) -> str | None:

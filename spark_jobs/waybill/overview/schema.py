@@ -456,10 +456,32 @@ def outlined(content: bytes, newest: int) -> Index | None:
     return Index(**{**fields, "batches": lines, "tables": []})
 
 
-_File = TypeVar("_File", Index, BatchAccount, SourceLook)
+class StageFailure(msgspec.Struct, frozen=True):
+    """Why the last stage that failed did so.
+
+    Attributes:
+        version: `VERSION`.
+        batch: its batch.
+        stage: its name.
+        at: when that was, milliseconds since 1970.
+        code: of the runbook; empty where the error has none.
+        title: of the runbook's section.
+        sentence: what was wrong and what to do; it may name keys and values of rows.
+    """
+
+    version: int
+    batch: str
+    stage: str
+    at: int
+    code: str
+    title: str
+    sentence: str
 
 
-def encoded(file: Index | BatchAccount | SourceLook) -> bytes:
+_File = TypeVar("_File", Index, BatchAccount, SourceLook, StageFailure)
+
+
+def encoded(file: Index | BatchAccount | SourceLook | StageFailure) -> bytes:
     """A file's content."""
     data: Any = as_texts(msgspec.to_builtins(file))
     try:

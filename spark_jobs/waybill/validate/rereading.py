@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,7 @@ from waybill.tables import TableRule, TableRules
 from waybill.types import with_digits
 from waybill.validate.digest import Digests, digests, effects_of
 from waybill.validate.message_effects import (
+    ChangeMessages,
     Expected,
     Writer,
     digests_of_messages,
@@ -36,7 +37,7 @@ from waybill.validate.message_effects import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from waybill.lake import TaskRows
     from waybill.protocol import Decoder
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
 EXAMPLES = 20
 """How many differences are described."""
 LOOKED_AT = 2_000
-"""How many doubtful changes are compared in full; beyond that the digests decide."""
+"""How many doubtful changes are compared in full at first; where one of them differs, the digests
+decide about all others."""
+LOOKED_AT_ONCE = 32_000
+"""How many are compared in full at once where the first of them were right."""
 
 NO_CHANGE = "comes from no accepted change"
 """What is wrong with messages at whose place none is."""
@@ -97,6 +101,14 @@ class Reader:
         if envelope.decoder is None:
             raise ValueError(f"{self.envelope} is not read")
         return envelope.decoder(envelope.decode_settings.model_validate(self.settings), self.rules)
+
+    def of(self, schema: TableSchema) -> Reader:
+        """The reader of changes of one schema: it has their types, also of columns that had others.
+
+        Without it such columns have none, because messages do not say which schema is theirs.
+        """
+        schemas = _mapped(self.mapping, [schema]) if self.mapping else [schema]
+        return replace(self, rules=rules_of(schemas))
 
     def expected(self) -> Expected:
         """What messages have to say, for one task."""
@@ -247,14 +259,20 @@ def reread(
         for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():
             result.messages[row.topic] = row.sent
         doubtful = met.where("doubtful").select(*CHANGE_PLACE)
-        few = doubtful.orderBy(*CHANGE_PLACE).limit(LOOKED_AT).collect()
-        if few:
-            total = doubtful.count()
+        side = _Side(outbox.rows, changes.rows, schemas, readers)
+        place, rest, seen, most = F.struct(*CHANGE_PLACE), doubtful, 0, LOOKED_AT
+        while few := rest.orderBy(*CHANGE_PLACE).limit(most).collect():
+            seen += len(few)
+            last = tuple(few[-1][name] for name in CHANGE_PLACE)
             places = [tuple(row[name] for name in CHANGE_PLACE) for row in few]
-            _look_closely(_Side(outbox.rows, changes.rows, schemas, readers), places, result)
-            # What was not looked at counts as different: the digests say so.
-            if total > len(few):
-                result.different[few[-1].topic] += total - len(few)
+            if _look_closely(side, places, result):
+                # What was not looked at counts as different: the digests say so.
+                if not_seen := doubtful.count() - seen:
+                    result.different[last[0]] += not_seen
+                break
+            if len(few) < most:
+                break
+            rest, most = doubtful.where(place > _place(doubtful, last)), LOOKED_AT_ONCE
     finally:
         met.unpersist()
     return result
@@ -302,8 +320,18 @@ class _Side(NamedTuple):
     readers: dict[str, Reader]
 
 
-def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) -> None:
-    """Compare some changes in full."""
+def _place(rows: DataFrame, place: tuple[Any, ...]) -> Column:
+    """A place as what rows are compared with."""
+    types = rows.schema
+    values = [
+        F.lit(value).cast(types[name].dataType).alias(name)
+        for name, value in zip(CHANGE_PLACE, place, strict=True)
+    ]
+    return F.struct(*values)
+
+
+def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) -> bool:
+    """Compare some changes in full; whether one of them differs."""
     spark = side.outbox.sparkSession
     wanted = F.broadcast(
         local_rows(spark, places, "topic string, partition int, offset bigint, index int")
@@ -316,26 +344,13 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     table = side.outbox.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
     order: Any = [(name, "ascending") for name in ("target", *CHANGE_PLACE, "message")]
     rows = rows_of(table.sort_by(order).to_batches())
-    decoders = {label: reader.decoder() for label, reader in side.readers.items()}
-    expected = {label: reader.expected() for label, reader in side.readers.items()}
-    mappings = {label: ChangeMapper(reader.mapping) for label, reader in side.readers.items()}
+    judges = {label: Judge(reader) for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
     for label, place, messages, weakened in grouped(rows):
-        found, why = effects_of_messages(decoders[label], messages)
-        if why is None:
-            change_there = mine.get(place)
-            if change_there is not None:
-                change_there = mappings[label].map(change_there).change
-            why = (
-                NO_CHANGE
-                if change_there is None
-                else expected[label].difference(change_there, messages, found, weakened)
-            )
-            counter = result.different
-        else:
-            counter = result.undecodable
+        why, decoded = judges[label].difference(mine.get(place), messages, weakened)
         if why is None:
             continue
+        counter = result.different if decoded else result.undecodable
         if place not in bad:
             bad.add(place)
             counter[place[0]] += 1
@@ -348,6 +363,51 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
                     "what": why,
                 }
             )
+    return bool(bad)
+
+
+class Judge:
+    """Compares changes with their messages for one target.
+
+    Args:
+        reader: how the messages are read.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._mapping = ChangeMapper(reader.mapping)
+        self._read = (reader.decoder(), reader.expected())
+        self._of_schema: dict[str, tuple[Decoder, Expected]] = {}
+
+    def difference(
+        self, change: Change | None, messages: ChangeMessages, weakened: bool
+    ) -> tuple[str | None, bool]:
+        """What is different, None for nothing; and whether the messages could be read."""
+        mapped = None if change is None else self._mapping.map(change).change
+        why, decoded = _difference(self._read, mapped, messages, weakened)
+        if why is None or change is None:
+            return why, decoded
+        found = self._of_schema.get(change.schema.id)
+        if found is None:
+            reader = self._reader.of(change.schema)
+            found = self._of_schema[change.schema.id] = (reader.decoder(), reader.expected())
+        why_then, decoded_then = _difference(found, mapped, messages, weakened)
+        return (None, decoded_then) if why_then is None else (why, decoded)
+
+
+def _difference(
+    read: tuple[Decoder, Expected],
+    change: Change | None,
+    messages: ChangeMessages,
+    weakened: bool,
+) -> tuple[str | None, bool]:
+    decoder, expected = read
+    found, why = effects_of_messages(decoder, messages)
+    if why is not None:
+        return why, False
+    if change is None:
+        return NO_CHANGE, True
+    return expected.difference(change, messages, found, weakened), True
 
 
 def place_of(change: Change) -> tuple[Any, ...]:

@@ -8,9 +8,9 @@ from waybill.envelopes import registry
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.types import STRING, LogicalType
 from waybill.validate.digest import difference, effects_of
-from waybill.validate.rereading import rules_of
+from waybill.validate.rereading import Judge, Reader, rules_of
 
-DEBEZIUM = registry.get("debezium-json")
+DEBEZIUM, MAXWELL = registry.get("debezium-json"), registry.get("maxwell")
 TIMESTAMP = LogicalType("timestamp")
 
 
@@ -43,3 +43,40 @@ def test_counts_of_time_are_read_in_their_unit(unit, text):
 @pytest.mark.parametrize("text", ["infinity", "2001-02-03T04:05:06.789012"])
 def test_a_time_declared_a_string_is_written_as_a_string(text):
     assert there_and_back(Column("at", STRING, "io.debezium.time.MicroTimestamp"), text) is None
+
+
+def with_type(kind: str, text: str) -> Change:
+    """A change of a table whose column has this type."""
+    columns = (Column("id", LogicalType("int64")), Column("at", LogicalType(kind)))
+    schema = intern_schema("shop", None, "t", columns, ("id",), "mysql")
+    change = Change("insert", schema, Message("t", 0, 7, 0, None, None))
+    change.after = schema.Image("1", text)
+    return change
+
+
+def by_all(change, messages):
+    """Whether a message says what its change does, read without the types that are in doubt."""
+    rules = rules_of([with_type(kind, "5").schema for kind in ("int32", "timestamp")])
+    decoder = MAXWELL.decoder(MAXWELL.decode_settings(), rules)
+    (back,) = decoder.decode(messages[0][0])
+    return difference(effects_of(change), effects_of(back), False) is None
+
+
+def test_messages_are_read_with_the_types_of_their_change():
+    """Within what the gate judges a column was a number and became a time."""
+    before, after = with_type("int32", "5"), with_type("timestamp", "2026-11-25T10:07:00")
+    rules = rules_of([before.schema, after.schema])
+    judge = Judge(Reader("maxwell", {}, rules))
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings())
+    for change, other in ((before, "6"), (after, "2026-11-25T10:07:01")):
+        messages = [
+            (Message("t", 0, 7, 0, out.key, out.value, out.headers), "shop.t")
+            for out in encoder.encode(change, [])
+        ]
+        assert judge.difference(change, messages, False) == (None, True)
+        assert by_all(change, messages) == (change is before)
+        change.after = change.schema.Image("1", other)
+        why, decoded = judge.difference(change, messages, False)
+        assert decoded
+        assert "at" in why
+    assert judge.difference(None, messages, False) == ("comes from no accepted change", True)
