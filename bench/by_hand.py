@@ -48,7 +48,7 @@ def canal_to_debezium(messages: DataFrame, out: Path) -> None:
     rows = messages.selectExpr(
         "inline(arrays_zip(data, coalesce(old, array(cast(null AS map<string,string>)))))", *names
     ).toDF("r", "o", "type", "es", "database", "table", "gtid", "ts")
-    told = rows.selectExpr(
+    parsed = rows.selectExpr(
         f"CASE type WHEN 'DELETE' THEN {now} WHEN 'UPDATE' THEN {was} END AS before",
         f"CASE WHEN type <> 'DELETE' THEN {now} END AS after",
         "named_struct('version', 'canal', 'connector', 'mysql', 'name', 'canal', 'ts_ms', es, "
@@ -58,7 +58,7 @@ def canal_to_debezium(messages: DataFrame, out: Path) -> None:
         "cast(null AS string) AS transaction",
     )
     whole = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
-    told.select(whole.alias("value")).write.mode("overwrite").text(f"file://{out}")
+    parsed.select(whole.alias("value")).write.mode("overwrite").text(f"file://{out}")
 
 
 def merge_messages(spark: SparkSession, messages: DataFrame, table: str) -> None:

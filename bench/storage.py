@@ -83,8 +83,8 @@ def table_of(figures: dict[str, Any]) -> Table:
     for name, (size, rows) in sorted(figures["tables"].items(), key=lambda one: -one[1][0]):
         table.add_row(name, f"{rows:,}", f"{size / 1e6:,.1f}", f"{size / topic:.3f}")
         if texts := figures["texts"].get(name):
-            told = f"{texts / 1e6:,.1f}", f"{texts / topic:.3f}"
-            table.add_row(f"of which {IMAGE}", "", *told)
+            shown = f"{texts / 1e6:,.1f}", f"{texts / topic:.3f}"
+            table.add_row(f"of which {IMAGE}", "", *shown)
     whole = sum(size for size, _ in figures["tables"].values())
     table.add_row("all of them", "", f"{whole / 1e6:,.1f}", f"{whole / topic:.3f}")
     sent = figures["published"]

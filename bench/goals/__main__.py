@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.goals.report import MEASURES
-from bench.goals.session import Told
+from bench.goals.session import Plan
 from bench.measures import print_figures
 
 
-def measure(told: dict[str, Any], scratch: Path) -> dict[str, Any]:
+def measure(plan: dict[str, Any], scratch: Path) -> dict[str, Any]:
     """The figures of the measure that the command names."""
-    return MEASURES[sys.argv[1]](Told(**told), scratch)
+    return MEASURES[sys.argv[1]](Plan(**plan), scratch)
 
 
 if __name__ == "__main__":

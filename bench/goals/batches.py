@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from bench.cpu import cpu_seconds
-from bench.goals.session import Told, published, spec_of
+from bench.goals.session import Plan, published, spec_of
 from bench.topics import DECLARED, canal
 from bench.topics import changes as written
 
@@ -20,14 +20,14 @@ FEW, FEW_TURNS = 100, 8
 """Messages of a small batch, and how many of them are run; the last half counts."""
 
 
-def many_tables(told: Told, scratch: Path) -> dict[str, Any]:
+def many_tables(plan: Plan, scratch: Path) -> dict[str, Any]:
     """Merge and gate of changes to many tables, beside as many changes to one; tables are new."""
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
 
     spark = start_session(spec_of("first", scratch), "bench")
-    many, used = told.of(MANY), {"many": 0.0, "one": 0.0}
-    for turn in range(told.turns + 1):
+    many, used = plan.of(MANY), {"many": 0.0, "one": 0.0}
+    for turn in range(plan.turns + 1):
         for name, tables in (("many", many), ("one", 1)):
             path = scratch / f"{name}{turn}.jsonl"
             path.write_bytes(b"".join(_interleaved(tables, many * EACH // tables, turn)))
@@ -42,7 +42,7 @@ def many_tables(told: Told, scratch: Path) -> dict[str, Any]:
     return {"G5": {"one": used["many"], "other": used["one"]}}
 
 
-def small_batch(_: Told, scratch: Path) -> dict[str, Any]:
+def small_batch(_: Plan, scratch: Path) -> dict[str, Any]:
     """Seconds of the clock that a small batch takes through five stages of a warm session."""
     from waybill.jobs import run_migration
     from waybill.lake.session import start_session

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import by_hand
 from bench.cpu import cost, cpu_seconds
-from bench.goals.session import Told, live_rows, spec_of
+from bench.goals.session import Plan, live_rows, spec_of
 from bench.merging import SHAPES, changes, merged, put, schema_of
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ GATED, TIMES, GATED_INCREMENT = 100_000, 16, 10_000
 changes of a batch into each."""
 
 
-def increments(told: Told, scratch: Path) -> dict[str, Any]:
+def increments(plan: Plan, scratch: Path) -> dict[str, Any]:
     """The merge of a batch into two tables, and by hand into a copy of the larger one."""
     from waybill.lake import Lake
     from waybill.lake.session import start_session
 
     make = partial(spec_of, scratch=scratch)
-    sizes = {"small": told.of(SMALL), "large": told.of(LARGE)}
-    count = told.of(INCREMENT)
+    sizes = {"small": plan.of(SMALL), "large": plan.of(LARGE)}
+    count = plan.of(INCREMENT)
     spark = start_session(make("small"), "bench")
     specs = {name: make(name) for name in sizes}
     lakes = {name: Lake.open(spark, spec) for name, spec in specs.items()}
@@ -54,7 +54,7 @@ def increments(told: Told, scratch: Path) -> dict[str, Any]:
     table = large.merged("bench.rows")
     by_hand.copied(large.spark, table, "rows", HAND)
     used = dict.fromkeys((*sizes, "hand"), 0.0)
-    for turn in range(1, told.turns + 2):
+    for turn in range(1, plan.turns + 2):
         batch = f"b{turn}"
         for name, size in sizes.items():
             new = _spread(lakes[name].spark, count, size, turn, batch)
@@ -74,7 +74,7 @@ def increments(told: Told, scratch: Path) -> dict[str, Any]:
     }
 
 
-def wide_table(told: Told, scratch: Path) -> dict[str, Any]:
+def wide_table(plan: Plan, scratch: Path) -> dict[str, Any]:
     """Seconds of the merge of a batch into a table of very many columns."""
     from waybill.lake import Lake
     from waybill.lake.session import start_session
@@ -82,8 +82,8 @@ def wide_table(told: Told, scratch: Path) -> dict[str, Any]:
     spec, columns = spec_of("wide", scratch), SHAPES["wide"]
     spark = start_session(spec, "bench")
     lake = Lake.open(spark, spec)
-    size, taken, used = told.of(INCREMENT), [], []
-    for turn in range(told.turns + 2):
+    size, taken, used = plan.of(INCREMENT), [], []
+    for turn in range(plan.turns + 2):
         batch = f"b{turn}"
         put(lake, batch, columns, _spread(lake.spark, size, size, turn, batch, columns))
         before, start = cpu_seconds(), time.monotonic()
@@ -94,7 +94,7 @@ def wide_table(told: Told, scratch: Path) -> dict[str, Any]:
     return {"G10": {"value": median(taken[2:]), "cpu": median(used[2:])}}
 
 
-def gate_of_larger_table(told: Told, scratch: Path) -> dict[str, Any]:
+def gate_of_larger_table(plan: Plan, scratch: Path) -> dict[str, Any]:
     """The gate of the same batch, into tables of two sizes."""
     from waybill.jobs import run_stage
     from waybill.lake import Lake
@@ -105,18 +105,20 @@ def gate_of_larger_table(told: Told, scratch: Path) -> dict[str, Any]:
     # Changes are put into the log without a word about where they came from, which is reported.
     make = partial(spec_of, scratch=scratch, quality={"on_failure": "report"})
     spark = start_session(make("small"), "bench")
-    rows, count = told.of(GATED), told.of(GATED_INCREMENT)
+    rows, count = plan.of(GATED), plan.of(GATED_INCREMENT)
     sizes = {"small": rows, "large": rows * TIMES}
     specs = {name: make(name) for name in sizes}
     lakes = {name: Lake.open(spark, spec) for name, spec in specs.items()}
     for name, size in sizes.items():
-        _put_told(lakes[name], "load", _spread(lakes[name].spark, size, size, 0, "load"), size)
+        _put_with_account(
+            lakes[name], "load", _spread(lakes[name].spark, size, size, 0, "load"), size
+        )
         merged(lakes[name], specs[name], "load")
     used = dict.fromkeys(sizes, 0.0)
-    for turn in range(1, told.turns + 2):
+    for turn in range(1, plan.turns + 2):
         for name, size in sizes.items():
             lake, spec, batch = lakes[name], specs[name], f"b{turn}"
-            _put_told(lake, batch, _spread(lake.spark, count, size, turn, batch), count)
+            _put_with_account(lake, batch, _spread(lake.spark, count, size, turn, batch), count)
             run_merge(spec, StageContext(lake.spark, lake, spec, batch))
             taken = cost(partial(run_stage, "validate", spec, batch, spark))
             used[name] += taken if turn > 1 else 0
@@ -148,7 +150,7 @@ def _spread(
     return changes(spark, columns, rows, 10**9 * (turn + 1), batch)
 
 
-def _put_told(lake: Lake, batch: str, rows: DataFrame, count: int) -> None:
+def _put_with_account(lake: Lake, batch: str, rows: DataFrame, count: int) -> None:
     """Commit changes as convert does, with its account, for the gate to read."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -160,9 +162,11 @@ def _put_told(lake: Lake, batch: str, rows: DataFrame, count: int) -> None:
     table = lake.ensure(lake.log("changes"), LAYOUT, ("outcome",))
     lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"))
     branch = lake.branch(table, "convert", batch)
-    told = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
-    told |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}
-    branch.append(lake.spark.createDataFrame([tuple(told.values())], from_arrow_schema(LAYOUT)))
+    schema_row = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
+    schema_row |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}
+    branch.append(
+        lake.spark.createDataFrame([tuple(schema_row.values())], from_arrow_schema(LAYOUT))
+    )
     branch.append(rows)
     report = StageReport("convert", batch, rows_in=count, rows_out=count)
     branch.commit({"archive": {"after": None, "upto": None}}, report.to_dict(), batch, "convert")

@@ -13,21 +13,21 @@ from typing import Any
 from bench import by_hand
 from bench.baselines import duckdb_newest
 from bench.cpu import cost
-from bench.goals.session import Told, live_rows, spec_of
+from bench.goals.session import Plan, live_rows, spec_of
 from bench.merging import show
 
 
-def newest_rows(told: Told, scratch: Path) -> dict[str, Any]:
+def newest_rows(plan: Plan, scratch: Path) -> dict[str, Any]:
     """Processor seconds of the three ways, of the turns that count."""
     from waybill.jobs import run_stage
     from waybill.lake import Lake
     from waybill.lake.session import start_session
 
-    parquet = str(Path(told.twice).with_suffix(".parquet"))
+    parquet = str(Path(plan.twice).with_suffix(".parquet"))
     spark = start_session(spec_of("first", scratch), "bench")
     used: dict[str, float] = defaultdict(float)
-    for turn in range(told.turns):
-        spec = spec_of(f"turn{turn}", scratch, told.twice)
+    for turn in range(plan.turns):
+        spec = spec_of(f"turn{turn}", scratch, plan.twice)
         run_stage("snapshot", spec, "b1", spark)
         lake = Lake.open(spark, spec)
         session = lake.spark
@@ -42,7 +42,7 @@ def newest_rows(told: Told, scratch: Path) -> dict[str, Any]:
             by_hand.merge_messages(session, by_hand.canal_messages(text), table)
 
         def duckdb() -> None:
-            duckdb_newest(Path(told.twice), scratch / "newest.parquet")
+            duckdb_newest(Path(plan.twice), scratch / "newest.parquet")
 
         for name, work in (("stages", stages), ("sql", sql), ("duckdb", duckdb)):
             taken = cost(work)

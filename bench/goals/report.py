@@ -13,7 +13,7 @@ from bench import line
 from bench.goals.batches import EACH, FEW, MANY, many_tables, small_batch
 from bench.goals.growth import TIMES, gate_of_larger_table, increments, wide_table
 from bench.goals.newest import newest_rows
-from bench.goals.session import Told
+from bench.goals.session import Plan
 from bench.goals.topic import whole_topic
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class Goal(NamedTuple):
     unit: str = ""
 
 
-def kafka_to_kafka(told: Told, scratch: Path) -> dict[str, Any]:
+def kafka_to_kafka(plan: Plan, scratch: Path) -> dict[str, Any]:
     """Processor time of a message from one topic to another, without the broker's."""
-    found = line.measure(told.lines, scratch, turns=2)
+    found = line.measure(plan.lines, scratch, turns=2)
     each = {stage: used * 1e6 / found["messages"] for stage, used in found["cpu"].items()}
     return {"G7": {"value": sum(each.values())}, "seconds": found["seconds"], "microseconds": each}
 
@@ -57,7 +57,7 @@ GOALS = {
 }
 """By name. Where nothing else is said a value is a ratio of processor seconds."""
 
-MEASURES: dict[str, Callable[[Told, Path], dict[str, Any]]] = {
+MEASURES: dict[str, Callable[[Plan, Path], dict[str, Any]]] = {
     "G9": small_batch,
     "G5": many_tables,
     "G8": gate_of_larger_table,
@@ -95,14 +95,14 @@ def reached(
     table = Table(title=f"Goals, {topic.messages:,} Canal messages, tables times {scale:g}")
     for title in ("goal", "what", "processor s", "value", "at most", "met"):
         table.add_column(title, justify="left" if title in ("goal", "what") else "right")
-    told = Told(str(topic.lines), str(twice.lines), scale, turns)._asdict()
+    plan = Plan(str(topic.lines), str(twice.lines), scale, turns)._asdict()
     file, details = folder / "goals.json", folder / "goals-figures.json"
     rows = {row["name"]: row for row in json.loads(file.read_text())} if file.exists() else {}
     every = json.loads(details.read_text()) if details.exists() else {}
     for names in MEASURES:
         if only and not set(only) & set(names.split()):
             continue
-        figures = measured(names, "goals", names, told)
+        figures = measured(names, "goals", names, plan)
         if figures is None:
             continue
         every[names] = figures

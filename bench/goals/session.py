@@ -14,8 +14,8 @@ ENVELOPE = "debezium-json"
 """What topics of Canal become."""
 
 
-class Told(NamedTuple):
-    """What a measure is told.
+class Plan(NamedTuple):
+    """What a measure gets.
 
     Attributes:
         lines: a topic of Canal messages.

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import by_hand
 from bench.cpu import cost, cpu_seconds, jvm_seconds
-from bench.goals.session import Told, first_of, live_rows, published
+from bench.goals.session import Plan, first_of, live_rows, published
 
 WARM = 20_000
 """Messages of the batch that warms the stages up."""
@@ -20,16 +20,16 @@ WARM = 20_000
 STAGES = ("snapshot", "convert", "merge", "validate", "publish")
 
 
-def whole_topic(told: Told, scratch: Path) -> dict[str, Any]:
+def whole_topic(plan: Plan, scratch: Path) -> dict[str, Any]:
     """Processor seconds by stage of the turns that count, and of the same by hand."""
     from waybill.jobs import run_stage
     from waybill.lake import Lake
     from waybill.lake.session import start_session
 
-    few = first_of(told.lines, told.of(WARM), scratch)
+    few = first_of(plan.lines, plan.of(WARM), scratch)
     spark = start_session(published("warm", scratch, few), "bench")
     used: dict[str, float] = defaultdict(float)
-    lines = [few, *[told.lines] * told.turns]
+    lines = [few, *[plan.lines] * plan.turns]
     for turn, path in enumerate(lines):
         spec = published(f"turn{turn}", scratch, path)
         for stage in STAGES:
@@ -64,5 +64,5 @@ def whole_topic(told: Told, scratch: Path) -> dict[str, Any]:
         "G1": {"one": ours - used["publish"], "other": hand},
         "G4": {"one": used["validate"], "other": used["convert"]},
         "G6": {"one": used["jvm"], "other": ours},
-        "seconds": {name: round(taken / (told.turns - 1), 2) for name, taken in used.items()},
+        "seconds": {name: round(taken / (plan.turns - 1), 2) for name, taken in used.items()},
     }

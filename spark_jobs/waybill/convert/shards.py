@@ -94,10 +94,10 @@ class JoinedTables:
             ConfigurationError: the order of a statement among the rows cannot be determined.
         """
         # One that is about other tables, too, is taken as a statement of those.
-        told = f"reason_kind = {literal(EMPTIED)} OR (outcome = 'ok' AND operation = 'ddl')"
+        wanted = f"reason_kind = {literal(EMPTIED)} OR (outcome = 'ok' AND operation = 'ddl')"
         micros = F.unix_micros("source_time").alias("source_time")
         columns = (*PLACE, "order_key", micros, "extra", "transaction")
-        rows = self.branch.added().where(told).select(*columns).collect()
+        rows = self.branch.added().where(wanted).select(*columns).collect()
         newest: dict[str, tuple[_Statement, Floor]] = {}
         for row in rows:
             statements = [_Statement(row, emptied) for emptied in read_emptied(row.extra)]

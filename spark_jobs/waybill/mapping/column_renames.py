@@ -87,13 +87,13 @@ def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[t
     """The table that a statement names, and old and new names of columns."""
     from sqlglot import exp
 
-    if told := _SP_RENAME.search(text):
-        *table, old = re.findall(r"\[([^\]]+)\]|([^.\[\]]+)", told["old"])
+    if renamed := _SP_RENAME.search(text):
+        *table, old = re.findall(r"\[([^\]]+)\]|([^.\[\]]+)", renamed["old"])
         parts = ["".join(one) for one in table]
         named = None
         if parts:
             named = intern_schema(source.database, source.schema, parts[-1], (), None, "tsql")
-        return named, [("".join(old), told["new"].strip("[]"))]
+        return named, [("".join(old), renamed["new"].strip("[]"))]
     found = parsed(text, source.dialect)
     if found is None or not isinstance(found[0], exp.Alter):
         pairs = [[name for name in pair if name] for pair in _PAIRS.findall(text)]

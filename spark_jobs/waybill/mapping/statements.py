@@ -142,10 +142,10 @@ def _columns_named(action: exp.Expr) -> tuple[list[exp.Identifier], list[exp.Ide
         parent = node.parent
         if isinstance(parent, exp.Table):
             continue
-        told = isinstance(parent, of_column) or (
+        own = isinstance(parent, of_column) or (
             isinstance(parent, of_columns) and node.arg_key == "expressions"
         )
-        (known if told else others).append(node)
+        (known if own else others).append(node)
     return known, others
 
 

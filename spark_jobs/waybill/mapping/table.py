@@ -237,18 +237,18 @@ class MappedTable:
         """
         if self.source.key != () or not self.source.columns:
             return
-        told = f"{self.source.qualified_name} has no key, so its rows are known by their values"
+        why = f"{self.source.qualified_name} has no key, so its rows are known by their values"
         event = next((what.kind for what in self._added if what.kind in _OF_EVENT), None)
         if event is not None:
             message = (
-                f"{told}, and a new column with the {event} is another one in each change: add it "
+                f"{why}, and a new column with the {event} is another one in each change: add it "
                 "at the targets only, or declare a key under tables"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
         column = self._alike
         if shared_ids and column is not None:
             message = (
-                f"{told}, and without those of {column} two rows may become one: mask it by sha256 "
+                f"{why}, and without those of {column} two rows may become one: mask it by sha256 "
                 "or hmac, drop or mask it at the targets only, or declare a key under tables"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
