@@ -119,9 +119,8 @@ class ColumnHistories:
             found = {(row.table, row.statement) for row in rows}
         else:
             found = {tuple(row.values()) for batch in here for row in batch.to_pylist()}
-        tables: dict[str, list[Any]] = {}
-        if since is not None:
-            tables = {name: [*statements] for name, statements in self._kept["tables"].items()}
+        # What was found stays, also where the archive has its messages no more.
+        tables = {name: [*statements] for name, statements in self._kept["tables"].items()}
         for table, text in sorted(found):
             statement = json.loads(text)
             if statement not in tables.setdefault(table, []):

@@ -171,6 +171,9 @@ def _is_null(column: exp.ColumnDef, dialect: str) -> bool:
     """Whether a new column is known to be null in the rows that are there."""
     from sqlglot import exp
 
+    if column.args.get("exists"):
+        # IF NOT EXISTS: it may have been there.
+        return False
     kinds = [constraint.args.get("kind") for constraint in column.args.get("constraints") or ()]
     harmless = (
         *(exp.CommentColumnConstraint, exp.CollateColumnConstraint, exp.CheckColumnConstraint),
@@ -189,6 +192,9 @@ def _is_null(column: exp.ColumnDef, dialect: str) -> bool:
             return False
     type_ = column.args.get("kind")
     name = "" if type_ is None else str(getattr(type_.this, "name", type_.this))
+    if name == exp.DataType.Type.USERDEFINED.name:
+        # A domain may have a default.
+        return False
     # MySQL's TIMESTAMP may begin with the time of the statement unless it says NULL.
     return name not in _NUMBERED and (
         stated or dialect != "mysql" or not name.startswith("TIMESTAMP")

@@ -23,20 +23,24 @@ if TYPE_CHECKING:
     from waybill.mapping.rules import Rule, Rules
     from waybill.records import TableSchema
 
-_HINT = re.compile(r"rename|set\s+schema", re.IGNORECASE)
+_HINT = re.compile(r"rename|\bschema\b", re.IGNORECASE)
 _ALTER = re.compile(r"alter\b", re.IGNORECASE)
 _RENAMES = re.compile(
     rf"rename\b{BLANK}(?:tables?\b{BLANK}(?:if\s+exists\s+)?)?", re.IGNORECASE | re.DOTALL
 )
 _PART = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*)"
-_TABLE = rf"{_PART}(?:\s*\.\s*{_PART})*"
-_TO = re.compile(rf"\s*({_TABLE})\s+to\s+({_TABLE})\s*(?:,|;?{BLANK}$)", re.IGNORECASE | re.DOTALL)
+_TABLE = rf"{_PART}(?:{BLANK}\.{BLANK}{_PART})*"
+_TO = re.compile(
+    rf"{BLANK}({_TABLE}){BLANK}\bto\b{BLANK}({_TABLE}){BLANK}(?:,|;?{BLANK}$)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 _ANYWHERE = re.compile(
     rf"\brename\b{BLANK}tables?\b{BLANK}(?:if\s+exists\s+)?", re.IGNORECASE | re.DOTALL
 )
 _ONE = re.compile(
-    rf"{BLANK}({_TABLE})\s+(?:wait\s+\d+\s+|nowait\s+)?to\s+({_TABLE})\s*,?",
+    rf"{BLANK}({_TABLE}){BLANK}(?:\bwait\s+\d+{BLANK}|\bnowait\b{BLANK})?"
+    rf"\bto\b{BLANK}({_TABLE}){BLANK},?",
     re.IGNORECASE | re.DOTALL,
 )
 _ALTERED = re.compile(
@@ -44,10 +48,17 @@ _ALTERED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _RENAMED_TO = re.compile(
-    rf"\brename\s+(?:to\s+|as\s+|=\s*)?(?!(?:to|as|column|index|key|constraint|partition)\b)({_TABLE})",
-    re.IGNORECASE,
+    rf"\brename\b{BLANK}(?:to\b{BLANK}|as\b{BLANK}|={BLANK})?"
+    rf"(?!(?:to|as|column|index|key|constraint|partition)\b)({_TABLE})",
+    re.IGNORECASE | re.DOTALL,
 )
-_MOVED_TO = re.compile(rf"\bset\s+schema\s+({_PART})", re.IGNORECASE)
+_MOVED_TO = re.compile(rf"\bset\b{BLANK}schema\b{BLANK}({_PART})", re.IGNORECASE | re.DOTALL)
+_TRANSFER = re.compile(
+    rf"\balter\b{BLANK}schema\b{BLANK}({_PART}){BLANK}\btransfer\b{BLANK}"
+    rf"(?:object{BLANK}::{BLANK})?({_TABLE})",
+    re.IGNORECASE | re.DOTALL,
+)
+"""SQL Server's statement that moves a table to another schema."""
 _SP_RENAME = re.compile(
     r"\bsp_rename\b\W*?(?:@objname\s*=\s*)?N?'(?P<old>[^']+)'\s*,\s*(?:@newname\s*=\s*)?"
     r"N?'(?P<new>[^']+)'(?:\s*,\s*(?:@objtype\s*=\s*)?N?'(?P<kind>\w+)')?",
@@ -113,6 +124,9 @@ def _renamed(text: str, at: int) -> tuple[tuple[TableName, TableName], ...]:
 def _altered(statement: exp.Alter) -> Iterator[tuple[TableName, TableName]]:
     from sqlglot import exp
 
+    if (statement.args.get("kind") or "TABLE") != "TABLE":
+        # An index or a view has no rows.
+        return
     for action in statement.args.get("actions") or ():
         if isinstance(action, exp.AlterRename):
             yield _parts(statement.this), _parts(action.this)
@@ -166,10 +180,8 @@ def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]
     """What a statement says of names of tables, also where it is not read any further."""
     from sqlglot import exp
 
-    if procedure := _SP_RENAME.search(text):
-        old = _name(procedure["old"])
-        of_table = (procedure["kind"] or "object").casefold() == "object"
-        return [(old, (*old[:-1], *_name(procedure["new"])))] if of_table else []
+    if (stated := _by_sql_server(text)) is not None:
+        return stated
     try:
         found = table_renames(text, source.dialect)
     except UnreadableStatement:
@@ -192,6 +204,21 @@ def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]
         for to in _MOVED_TO.finditer(text, altered.end()):
             pairs.append((old, (*_name(to[1]), old[-1])))
     return pairs
+
+
+def _by_sql_server(text: str) -> list[tuple[TableName, TableName]] | None:
+    """The tables that SQL Server's own ways give another name; None where it is none of these."""
+    if procedures := [*_SP_RENAME.finditer(text)]:
+        olds = [(_name(one["old"]), one) for one in procedures]
+        return [
+            (old, (*old[:-1], *_name(one["new"])))
+            for old, one in olds
+            if (one["kind"] or "object").casefold() == "object"
+        ]
+    if moved := [*_TRANSFER.finditer(text)]:
+        tables = [(_name(one[2]), one) for one in moved]
+        return [(old, (*old[:-2], *_name(one[1]), old[-1])) for old, one in tables]
+    return None
 
 
 def _in_the_end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Commit, Lake
 
 STAGE = "validate"
+
+LOOKED_BACK = 100
+"""The newest changes of tables are looked for in so many batches."""
 
 
 @dataclass
@@ -157,17 +161,26 @@ def commits_in(lake: Lake, span: Span, stage: str) -> Iterator[Commit]:
     return (commit for commit in lake.between(*span) if commit.stage == stage)
 
 
-def newest_changes(lake: Lake, batch: Judged) -> dict[str, int]:
+def newest_changes(lake: Lake, batch: Judged, latest: float) -> dict[str, int]:
     """Source times of the newest changes that tables have, in microseconds since 1970.
 
-    Those of batches that upkeep has forgotten are not among them.
+    Tables that none of the last `LOOKED_BACK` batches changed are left out: trends show tables that
+    the batch changed, or that changed until a few batches ago.
+
+    Args:
+        lake: the lake.
+        batch: what is judged.
+        latest: times after this one (seconds since 1970) are mistakes of a source's clock. They are
+            not looked at, or a table would be fresh for ever.
     """
     upto = batch.merge.cursor["changes"]
     found: dict[str, int] = {}
     if upto is not None:
-        for commit in commits_in(lake, Span(lake.log("changes"), None, upto), "convert"):
+        every = commits_in(lake, Span(lake.log("changes"), None, upto), "convert")
+        for commit in islice(every, LOOKED_BACK):
             for name, time in commit.report["details"].get(NEWEST, {}).items():
-                found[name] = max(int(time), found.get(name, int(time)))
+                if int(time) <= latest * 1e6:
+                    found[name] = max(int(time), found.get(name, int(time)))
     return found
 
 

@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from waybill.validate.trends import Spoken
 
 
+CLOCKS_DIFFER = 600.0
+"""By so many seconds the clock of a source may be ahead of ours."""
+
 SHOWN_RULES = 20
 """How many rules that are not met the account of a held batch names, those first that nobody may
 waive."""
@@ -183,7 +186,7 @@ def judge(
     if any(suite.over.name == TRENDS for suite in suites):
         seen = now if approval is None else datetime.fromisoformat(approval.judged)
         with metered(context.spark) as made[TRENDS]:
-            newest = newest_changes(lake, batch)
+            newest = newest_changes(lake, batch, seen.timestamp() + CLOCKS_DIFFER)
             ages = ages_of(newest, batch.merge.report["details"], seen)
             profiles[TRENDS] = trends_profile(figures, tables, ages, past_of(before()))
     ran = run_every(spec, context, suites, profiles, made, Found(batch, changes, staged))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,7 +76,8 @@ def past_of(verdicts: Sequence[Spoken]) -> list[Past]:
 def verdicts_of(lake: Lake) -> list[Spoken]:
     """The last verdict of every batch, oldest first, back to `HISTORY` that let one through."""
     runs = lake.log("runs")
-    passed = [commit for commit in lake.commits(runs) if commit.stage == STAGE]
+    every = (commit for commit in lake.commits(runs) if commit.stage == STAGE)
+    passed = list(islice(every, HISTORY + 1))
     if not passed:
         return []
     if len(passed) > HISTORY:

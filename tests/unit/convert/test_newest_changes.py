@@ -9,7 +9,7 @@ import pytest
 from tests.unit.overview.made_lake import MadeLake
 from waybill.convert.decode import SHOWN_TABLES, Decoding
 from waybill.report import NEWEST, StageReport
-from waybill.validate.batch import newest_changes
+from waybill.validate.batch import LOOKED_BACK, newest_changes
 
 
 @pytest.fixture
@@ -61,10 +61,22 @@ def test_the_gate_takes_that_of_all_batches_up_to_the_merge():
     lake.snapshot("b-4", 5)
     lake.convert("b-4")
 
-    def of(snapshot: int | None) -> dict[str, int]:
+    def of(snapshot: int | None, latest: float = 100.0) -> dict[str, int]:
         merge = SimpleNamespace(cursor={"changes": snapshot})
-        return newest_changes(lake, SimpleNamespace(merge=merge))
+        return newest_changes(lake, SimpleNamespace(merge=merge), latest)
 
     assert of(upto) == {"shop.orders": 3_000_000}, "what came later is older, or has no time"
     assert of(lake.head_of("changes")) == {"shop.orders": 9_000_000}
     assert of(None) == {}, "nothing was decoded"
+    later = of(lake.head_of("changes"), latest=8.0)
+    assert later == {"shop.orders": 3_000_000}, "no clock is right that is ahead of ours"
+
+
+def test_the_gate_looks_back_at_some_batches_only():
+    lake = MadeLake()
+    for number in range(LOOKED_BACK + 5):
+        lake.newest_change = 1_000_000 if number else 9_000_000
+        lake.run(f"b-{number}", 5)
+    merge = SimpleNamespace(cursor={"changes": lake.head_of("changes")})
+    found = newest_changes(lake, SimpleNamespace(merge=merge), 100.0)
+    assert found == {"shop.orders": 1_000_000}

@@ -100,6 +100,9 @@ def test_what_is_new_fails_the_condition_with_a_delete():
         ((statement("ALTER TABLE t ADD COLUMN tier INT AUTO_INCREMENT UNIQUE", 10),), ROW),
         ((statement("ALTER TABLE t ADD COLUMN tier INT AS (id + 1)", 10),), ROW),
         ((statement("ALTER TABLE t ADD COLUMN tier SERIAL", 10, "postgresql"),), ROW),
+        # A domain may have a default, and a column that may have been there says nothing.
+        ((statement("ALTER TABLE t ADD COLUMN tier grade", 10, "postgresql"),), ROW),
+        ((statement("ALTER TABLE t ADD COLUMN IF NOT EXISTS tier INT", 10),), ROW),
         # It had another name, or was there before it was dropped.
         ((statement("ALTER TABLE t RENAME COLUMN rank TO tier", 10),), ROW),
         ((statement("ALTER TABLE t CHANGE rank tier INT", 10),), ROW),

@@ -32,6 +32,9 @@ RENAMES = [
     ("mysql", "RENAME TABLE a TO b, people TO persons"),
     ("mysql", "RENAME TABLE people TO tmp, other TO people, tmp TO persons"),
     ("mysql", "RENAME TABLE people WAIT 5 TO persons"),
+    ("mysql", "RENAME TABLE `people`TO`persons`"),
+    ("mysql", "RENAME TABLE people /* by hand */ TO persons"),
+    ("mysql", "RENAME TABLE people-- by hand\nTO persons"),
     ("mysql", "/*!50000 RENAME TABLE people TO persons */"),
     ("mysql", "RENAME /* by hand */ TABLE people TO persons"),
     ("mysql", "ALTER TABLE people RENAME TO persons"),
@@ -44,6 +47,7 @@ RENAMES = [
     ("postgresql", 'ALTER TABLE public.people RENAME TO "persons"'),
     ("oracle", 'RENAME "people" TO "persons"'),
     ("tsql", "EXEC sp_rename 'public.people', 'persons'"),
+    ("tsql", "EXEC sp_rename 'people.a', 'b', 'COLUMN'; EXEC sp_rename 'people', 'persons'"),
     ("tsql", "exec sp_rename @objname = N'[people]', @newname = N'persons', @objtype = 'OBJECT'"),
 ]
 
@@ -64,6 +68,13 @@ def test_a_table_that_moves_to_another_schema_has_another_name():
     moved, exact = "ALTER TABLE people SET SCHEMA old", Rule(PEOPLE[1:], drop=("email",))
     with pytest.raises(ConfigurationError, match=r"shop\.public\.people to shop\.old\.people"):
         outcome(moved, "postgresql", exact)
+    for moved in (
+        "ALTER SCHEMA old TRANSFER public.people",
+        "alter schema [old] transfer OBJECT :: people",
+    ):
+        with pytest.raises(ConfigurationError, match=r"shop\.public\.people to shop\.old\.people"):
+            outcome(moved, "tsql", exact)
+    moved = "ALTER TABLE people SET SCHEMA old"
     # shop.people stands for it in any schema.
     assert outcome(moved, "postgresql", MASK).sentence is None
     with pytest.raises(ConfigurationError, match=r"shop\.people to archive\.people"):
@@ -95,6 +106,8 @@ def test_it_goes_on_where_no_reader_gets_the_new_table():
         ("mysql", "RENAME TABLE other TO persons"),
         ("mysql", "RENAME TABLE people TO tmp, tmp TO people"),
         ("mysql", "RENAME USER people TO persons"),
+        ("postgresql", "ALTER INDEX people RENAME TO persons"),
+        ("postgresql", "ALTER VIEW people RENAME TO persons"),
         ("mysql", "ALTER TABLE people RENAME INDEX people TO persons"),
         ("mysql", "ALTER TABLE people RENAME KEY people TO persons, PARTITION BY HASH(id)"),
         ("mysql", "ALTER TABLE people ADD COLUMN n INT COMMENT 'rename to persons'"),
