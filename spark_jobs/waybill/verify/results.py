@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,11 @@ COUNT = ""
 """The key under which an undecided number of rows is kept; no row has it."""
 TRIES = 5
 """How often a result is recorded anew where another verification or the upkeep was faster."""
+
+TABLES_OF_A_COMMIT = 20
+SECONDS_OF_A_COMMIT = 60.0
+"""Results are recorded when so many tables or so many seconds have come together, so that a
+verification of hundreds of small tables makes few commits, and one that is killed loses little."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -110,17 +115,51 @@ def difference_dict(found: Difference) -> dict[str, Any]:
     }
 
 
-def record(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
-    """Keep what a verification found about one table.
+class Recording:
+    """Keeps what a verification finds, several tables at a time.
 
     Args:
         lake: the lake.
         verification: its id.
-        results: that of rows, that of their number, or both.
-
-    Raises:
-        ConflictError: others recorded something first each time; nothing was kept.
+        clock: seconds that never run backwards.
     """
+
+    def __init__(
+        self, lake: Lake, verification: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lake, self._verification, self._clock = lake, verification, clock
+        self._waiting: list[TableResult] = []
+        self._tables = 0
+        self._kept_at = clock()
+
+    def add(self, results: Sequence[TableResult]) -> None:
+        """Take what was found about one table, and record it with others if it is time.
+
+        Args:
+            results: that of rows, that of their number, or both.
+
+        Raises:
+            ConflictError: see `finish`.
+        """
+        self._waiting += results
+        self._tables += bool(results)
+        is_late = self._clock() - self._kept_at >= SECONDS_OF_A_COMMIT
+        if self._tables >= TABLES_OF_A_COMMIT or is_late:
+            self.finish()
+
+    def finish(self) -> None:
+        """Record what waits.
+
+        Raises:
+            ConflictError: others recorded something first each time; what waited was not kept.
+        """
+        waiting, self._waiting, self._tables = self._waiting, [], 0
+        if waiting:
+            _record_patiently(self._lake, self._verification, waiting)
+        self._kept_at = self._clock()
+
+
+def _record_patiently(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
     for left in reversed(range(TRIES)):
         try:
             _record(lake, verification, results)
@@ -154,8 +193,8 @@ def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> No
             report.details[table] = {"method": result.method, **what, **known}
             report.details[table]["counted"] = result.method == "counts"
     name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
-    before = lake.last(name, STAGE)
-    report.cursor = {"changes": {**({} if before is None else before.cursor["changes"]), **goes_on}}
+    # Of all tables, every commit would repeat what the others of the verification have.
+    report.cursor = {"changes": goes_on}
     branch = lake.branch(name, STAGE, verification, False)
     branch.append_rows(rows, VERIFICATIONS)
     land(branch, report, NAME, started)
@@ -168,8 +207,11 @@ def _json(data: Any) -> str:
 def verified_up_to(lake: History, table: str) -> int | None:
     """Snapshot of `changes` up to which a table was verified; None if it never was."""
     name = lake.log(NAME)
-    last = lake.last(name, STAGE) if lake.exists(name) else None
-    return None if last is None else last.cursor["changes"].get(table)
+    if not lake.exists(name):
+        return None
+    # Lakes of before have one commit that tells it of all tables.
+    known = (c.cursor["changes"].get(table) for c in lake.commits(name) if c.stage == STAGE)
+    return next((found for found in known if found is not None), None)
 
 
 def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pending]:

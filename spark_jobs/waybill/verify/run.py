@@ -36,9 +36,9 @@ from waybill.verify.newest import FAILED, SKIPPED, VERIFIED
 from waybill.verify.plan import NO_TABLE, compared_tables
 from waybill.verify.results import (
     KEPT,
+    Recording,
     TableResult,
     left_open,
-    record,
     time_text,
     verified_up_to,
 )
@@ -86,9 +86,9 @@ def run_verify(
 ) -> list[TableResult]:
     """Compare the merged tables with the database that they come from, and keep what was found.
 
-    Nothing is written to the database: its sessions can only read. What is found of a table is kept
-    before the next one is read. What is wrong with one table is its result (`TableResult.outcome`),
-    and the others are verified all the same.
+    Nothing is written to the database: its sessions can only read. What is found is kept after at
+    most a minute (`Recording`), and when the verification ends, however it does. What is wrong with
+    one table is its result (`TableResult.outcome`), and the others are verified all the same.
 
     Args:
         spec: the migration, with its `verify`.
@@ -121,17 +121,20 @@ def run_verify(
     with database_named(verify.database) as database:
         state = position_of(lake).state
         tables = compared_tables(lake, spec, state, database, asked.table)
-        for table in with_unlisted(lake, tables):
-            one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
-            found: list[TableResult] = []
-            try:
-                for result in one.results(method):
-                    found.append(result)
-                    progress("verify: %s: %s", table.label, summary(result))
-            finally:
-                if found:
-                    record(lake, verification, found)
-            results += found
+        recording = Recording(lake, verification)
+        try:
+            for table in with_unlisted(lake, tables):
+                one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
+                found: list[TableResult] = []
+                try:
+                    for result in one.results(method):
+                        found.append(result)
+                        progress("verify: %s: %s", table.label, summary(result))
+                finally:
+                    results += found
+                    recording.add(found)
+        finally:
+            recording.finish()
     progress("verify: %s", outcome_sentence(results))
     return results
 
