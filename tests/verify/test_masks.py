@@ -16,7 +16,8 @@ from tests.verify.postgres_feed import PostgresFeed
 from waybill.errors import ConfigurationError
 from waybill.verify.deciding import DIFFERS, MASKED, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.newest import SKIPPED, VERIFIED
-from waybill.verify.run import Asked, check_equal, run_verify
+from waybill.verify.outcomes import check_equal
+from waybill.verify.run import Asked, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 PEPPER = "a pepper that nobody knows"

@@ -11,7 +11,8 @@ from tests.verify.live import run
 from tests.verify.postgres_feed import PostgresFeed
 from waybill.errors import Code, ConfigurationError, DifferenceError
 from waybill.verify.newest import FAILED, VERIFIED, last_results
-from waybill.verify.run import Asked, check_equal, run_verify
+from waybill.verify.outcomes import check_equal
+from waybill.verify.run import Asked, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 TABLES = ("typed_gone", "typed_secret", "typed_wrong", "typed_zoo")

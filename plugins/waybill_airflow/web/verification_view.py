@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.verify.newest import FAILED, NAME, VERIFIED, label_of, last_results
+from waybill.verify.newest import FAILED, NAME, VERIFIED, distinct, label_of, last_results
 from waybill_airflow.web.lake_reading import read_lake
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class TableView(NamedTuple):
     read_at: str
     position: str
     outcome: Outcome
+
+    @property
+    def label(self) -> str:
+        """See `waybill.verify.newest.Line`."""
+        return self.name
 
 
 class DifferenceView(NamedTuple):
@@ -105,8 +110,8 @@ def verification_view(spec: Migration) -> VerificationView:
     """
     command = spec.command("verify", "FILE")
     tables, found = read_lake(spec, _found, command)
-    differing = sum(table.differing for table in tables)
-    undecided = sum(table.undecided for table in tables)
+    differing = sum(t.differing for t in distinct(tables, lambda t: t.differing))
+    undecided = sum(t.undecided for t in distinct(tables, lambda t: t.undecided))
     return VerificationView(
         spec.name,
         spec.verify is not None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -26,6 +27,34 @@ def label_of(table: str, shard: str | None) -> str:
         shard: the source table, where it is one of several that become the same table.
     """
     return table if shard is None else f"{table} of {shard}"
+
+
+class Line(Protocol):
+    """What a verification says of a table in one of its lines."""
+
+    @property
+    def label(self) -> str:
+        """See `label_of`."""
+
+    @property
+    def method(self) -> str:
+        """What was compared."""
+
+
+OneLine = TypeVar("OneLine", bound=Line)
+
+
+def distinct(lines: Sequence[OneLine], rows: Callable[[OneLine], int]) -> list[OneLine]:
+    """Without the lines on numbers of rows that count what other lines count by the row.
+
+    A row that one side lacks is one that differs, and shows in the number of rows as well.
+
+    Args:
+        lines: of one or more tables.
+        rows: of how many rows a line tells.
+    """
+    known = {line.label for line in lines if line.method != "counts" and rows(line)}
+    return [line for line in lines if line.method != "counts" or line.label not in known]
 
 
 def last_results(lake: History) -> list[dict[str, Any]]:

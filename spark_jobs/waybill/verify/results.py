@@ -50,12 +50,12 @@ class TableResult(NamedTuple):
         table: its name in the lake.
         method: what was compared: `counts`, `changed` or `full`.
         in_database: rows that were read or counted in the database.
-        in_lake: those of the lake.
+        in_lake: those of the lake; of a table that could not be verified as its records say, about.
         differing: keys that differ for good, however many are among `differences`.
         undecided: keys that differed and may be on their way.
         batch: the newest batch that was compared.
         position: of the database's log when it was read, if the user may know.
-        read_at: the database's clock then, ISO 8601 in UTC.
+        read_at: the database's clock then, ISO 8601 in UTC; empty if the table was not read.
         complete_up_to: source time up to which the lake's table was complete by then.
         sentence: what a person should know beside the figures.
         differences: the first of them.
@@ -64,6 +64,7 @@ class TableResult(NamedTuple):
             where not all that changed was compared.
         shard: the source table, where it is one of several that become the same table.
         outcome: whether it was compared; if not, `sentence` says why.
+        transient: whether it was not verified because of what may pass.
     """
 
     table: str
@@ -82,6 +83,7 @@ class TableResult(NamedTuple):
     changes: int | None
     shard: str | None = None
     outcome: Outcome = VERIFIED
+    transient: bool = False
 
     @property
     def label(self) -> str:
