@@ -89,6 +89,13 @@ def test_rows_that_differ_count_once(shown, monkeypatch):
     assert view().state == "5 rows differ from the database, in shop.a, shop.b."
 
 
+def test_a_row_that_is_told_by_masked_values_has_no_page():
+    body = {"columns": {}, "key": {"id": "1", "phone": "(masked)"}}
+    assert verification_view._difference("shop.a", "differs", body).is_masked
+    plain = {**body, "key": {"id": "1"}}
+    assert not verification_view._difference("shop.a", "differs", plain).is_masked
+
+
 def test_what_was_never_verified_says_so(shown):
     shown.file("prices")
     spec = known_migration("prices")

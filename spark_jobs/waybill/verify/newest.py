@@ -12,11 +12,19 @@ if TYPE_CHECKING:
 NAME = "verifications"
 """Short name of the table that keeps what verifications found."""
 
+MASKED = "(masked)"
+"""Stands for a value that `map` masks; null stays null."""
+
 Outcome = Literal["verified", "skipped", "not verified"]
 """What came of a table: it was compared; it is not compared in this way; or it could not be."""
 VERIFIED: Outcome = "verified"
 SKIPPED: Outcome = "skipped"
 FAILED: Outcome = "not verified"
+
+
+def shown_value(text: str | None, is_shown: bool) -> str | None:
+    """A value as people are told it: the lake may have one from before it was masked."""
+    return text if text is None or is_shown else MASKED
 
 
 def label_of(table: str, shard: str | None) -> str:

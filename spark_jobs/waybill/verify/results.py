@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ from waybill.lake.stage_commit import land
 from waybill.lake_columns import VERIFICATIONS
 from waybill.report import StageReport
 from waybill.verify.deciding import Pending
-from waybill.verify.newest import NAME, VERIFIED, label_of
+from waybill.verify.newest import NAME, VERIFIED, label_of, shown_value
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -65,6 +65,7 @@ class TableResult(NamedTuple):
         shard: the source table, where it is one of several that become the same table.
         outcome: whether it was compared; if not, `sentence` says why.
         transient: whether it was not verified because of what may pass.
+        shown: the columns whose values are shown, see `Compared.shown`.
     """
 
     table: str
@@ -84,6 +85,7 @@ class TableResult(NamedTuple):
     shard: str | None = None
     outcome: Outcome = VERIFIED
     transient: bool = False
+    shown: frozenset[str] | None = None
 
     @property
     def label(self) -> str:
@@ -93,24 +95,43 @@ class TableResult(NamedTuple):
     @property
     def figures(self) -> dict[str, Any]:
         """Without the rows themselves."""
-        left = ("differences", "pending", "changes")
+        left = ("differences", "pending", "changes", "shown")
         return {name: value for name, value in self._asdict().items() if name not in left}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for other programs."""
         return {
             **self.figures,
-            "differences": [difference_dict(found) for found in self.differences],
+            "differences": [difference_dict(found, self.shown) for found in self.differences],
         }
 
 
-def difference_dict(found: Difference) -> dict[str, Any]:
-    """A difference as plain data."""
+def values_shown(
+    values: Mapping[str, str | None], shown: frozenset[str] | None
+) -> dict[str, str | None]:
+    """Values by columns, as people are told them.
+
+    Args:
+        values: as the lake has them.
+        shown: see `Compared.shown`.
+    """
+    return {
+        name: shown_value(text, shown is None or name in shown) for name, text in values.items()
+    }
+
+
+def difference_dict(found: Difference, shown: frozenset[str] | None) -> dict[str, Any]:
+    """A difference as plain data, without masked values.
+
+    Args:
+        found: the difference.
+        shown: see `Compared.shown`.
+    """
     columns = {
         name: {"database": theirs, "lake": ours} for name, (theirs, ours) in found.columns.items()
     }
     return {
-        "key": found.key,
+        "key": values_shown(found.key, shown),
         "what": found.what,
         "columns": columns,
         "times": {"database": found.times[0], "lake": found.times[1]},
@@ -182,7 +203,7 @@ def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> No
         table = result.label
         rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
         for found in result.differences[:KEPT]:
-            body = _json({**difference_dict(found), "seen": found.seen._asdict()})
+            body = _json({**difference_dict(found, result.shown), "seen": found.seen._asdict()})
             rows.append((verification, now, "difference", table, found.at, found.what, body))
         for key, pending in result.pending.items():
             rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))

@@ -330,6 +330,7 @@ class _Table:
             decided.pending,
             first.changes if self._is_whole(first, beyond, len(decided.differences)) else None,
             self._table.source_name,
+            shown=self._table.shown,
         )
 
     def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:
