@@ -27,6 +27,7 @@ from waybill.verify.comparing import (
 from waybill.verify.counting import count_table, live_rows
 from waybill.verify.databases import database_named
 from waybill.verify.deciding import Deciding, LakeState, Pending, lake_state
+from waybill.verify.dropped_tables import is_dropped
 from waybill.verify.newest import FAILED, SKIPPED, VERIFIED
 from waybill.verify.outcomes import outcome_sentence, summary
 from waybill.verify.plan import NO_TABLE, compared_tables
@@ -266,12 +267,17 @@ class _Table:
     def _without_table(self, first: LakeState, method: Method) -> TableResult:
         """The result of a table that the database does not give.
 
-        Of one that is not there, as after a DROP, the lake has to have no row either.
+        One that was dropped is as it should be if the lake has no row either. Of one that is not
+        known to be gone nobody can tell: the user may not see it.
         """
         result = self._not_compared(first, method, self._table.why_not, FAILED)
         if self._table.why_not != NO_TABLE or result.in_lake:
             return result
-        return result._replace(outcome=VERIFIED)
+        known = position_of(self._lake).state.table(self._table.name)
+        by_time = self._spec.order.ambiguous == "source_time"
+        kind = self._database.kind
+        gone = is_dropped(self._lake, self._table.name, known, kind, by_time)
+        return result._replace(outcome=VERIFIED if gone else SKIPPED)
 
     def _compare(self, first: LakeState, method: Method) -> TableResult:
         if method == "counts":

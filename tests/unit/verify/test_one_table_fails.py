@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from waybill.spec.verification import Verify
 from waybill.verify import run
 from waybill.verify.database import SourceTable, View
 from waybill.verify.deciding import LakeState
-from waybill.verify.newest import FAILED
-from waybill.verify.plan import Compared
+from waybill.verify.newest import FAILED, SKIPPED, VERIFIED
+from waybill.verify.plan import NO_TABLE, Compared
 
 LAKE = SPEC.lake.model_copy(update={"warehouse": "/lake"})
 STATE = LakeState(11, "b1", "b1", "", None, None, 12, False)
@@ -22,6 +23,8 @@ TABLE = Compared("shop.t", "lake.shop.t", SourceTable(("shop", "t"), ()), (), Tr
 
 class Database:
     """Answers a number of times."""
+
+    kind = "mysql"
 
     def __init__(self, answers: int) -> None:
         self.answers = answers
@@ -94,3 +97,27 @@ def test_a_file_that_java_misses_is_the_tables_own_trouble(monkeypatch: pytest.M
 def test_a_server_that_is_gone_ends_the_verification(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UnreachableError, match="deadlock"):
         result_of(monkeypatch, UnreachableError("deadlock"), answers=1)
+
+
+@pytest.mark.parametrize(
+    ("why_not", "rows", "gone", "expected"),
+    [
+        (NO_TABLE, 0, True, VERIFIED),
+        (NO_TABLE, 0, False, SKIPPED),
+        (NO_TABLE, 1, True, FAILED),
+        ("permission denied", 0, True, FAILED),
+    ],
+)
+def test_a_table_that_the_database_does_not_show(
+    monkeypatch: pytest.MonkeyPatch, why_not: str, rows: int, gone: bool, expected: str
+):
+    state = SimpleNamespace(table=lambda _: None)
+    monkeypatch.setattr(run, "position_of", lambda *_: SimpleNamespace(state=state))
+    monkeypatch.setattr(run, "lake_state", lambda *_: STATE)
+    monkeypatch.setattr(run, "live_rows", lambda *_: rows)
+    monkeypatch.setattr(run, "is_dropped", lambda *_: gone)
+    table = TABLE._replace(source=None, why_not=why_not)
+    verify = Verify(database="source")
+    facts: Any = (LakeWithRecords(), SPEC, verify, table, Database(9), 0.0, lambda *_: None, None)
+    (result,) = run._Table(*facts).results("full")
+    assert (result.outcome, result.sentence, result.in_lake) == (expected, why_not, rows)
