@@ -25,6 +25,7 @@ from waybill.errors import (
     ConfigurationError,
     DifferenceError,
     GateError,
+    UnreachableError,
     WaybillError,
     described,
 )
@@ -329,7 +330,8 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
     Returns:
         `{"report": …}`, with `"error"` beside it where `check_equal` raises one; see `main`.
     """
-    from waybill.verify.run import by_outcome, check_equal, run_verify
+    from waybill.verify.outcomes import by_outcome, check_equal
+    from waybill.verify.run import run_verify
 
     migration = loaded(spec).for_stage(VERIFY)
     with _session(None, migration) as session:
@@ -338,7 +340,7 @@ def verify_tables(spec: Specification) -> dict[str, Any]:
     report = {"stage": VERIFY, "tables": tables, "outcomes": by_outcome(results)}
     try:
         check_equal(migration, results)
-    except (ConfigurationError, DifferenceError) as error:
+    except (ConfigurationError, DifferenceError, UnreachableError) as error:
         sentence = described(error)
         _say(VERIFY, error, sentence["message"])
         return {"error": sentence, "report": report}

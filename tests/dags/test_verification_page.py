@@ -72,6 +72,30 @@ def test_a_table_that_could_not_be_verified_is_named(shown, monkeypatch):
     assert [table.outcome for table in found.tables] == ["not verified", "verified"]
 
 
+def test_rows_that_differ_count_once(shown, monkeypatch):
+    figures = dict.fromkeys(("in_database", "in_lake", "undecided"), 0)
+    figures |= {"read_at": "2026-01-02T03:04:05Z", "position": None, "sentence": ""}
+    lines = [
+        ("shop.a", "changed", 3),
+        ("shop.a", "counts", 3),
+        ("shop.b", "changed", 0),
+        ("shop.b", "counts", 2),
+    ]
+    names = ("table", "method", "differing")
+    kept = [
+        {"verification": "v", **dict(zip(names, line, strict=True)), **figures} for line in lines
+    ]
+    monkeypatch.setattr(verification_view, "last_results", lambda _: kept)
+    assert view().state == "5 rows differ from the database, in shop.a, shop.b."
+
+
+def test_a_row_that_is_told_by_masked_values_has_no_page():
+    body = {"columns": {}, "key": {"id": "1", "phone": "(masked)"}}
+    assert verification_view._difference("shop.a", "differs", body).is_masked
+    plain = {**body, "key": {"id": "1"}}
+    assert not verification_view._difference("shop.a", "differs", plain).is_masked
+
+
 def test_what_was_never_verified_says_so(shown):
     shown.file("prices")
     spec = known_migration("prices")

@@ -15,7 +15,8 @@ from tests.verify.live import Live, run
 from tests.verify.mariadb_feed import ZONE, MariaDBFeed
 from waybill.connections import get_connection
 from waybill.verify.databases import database_of
-from waybill.verify.deciding import DIFFERS, MASKED, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.newest import MASKED
 from waybill.verify.run import Asked, run_verify
 
 SETTINGS = {

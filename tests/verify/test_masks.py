@@ -14,9 +14,10 @@ import pytest
 from tests.verify.live import run
 from tests.verify.postgres_feed import PostgresFeed
 from waybill.errors import ConfigurationError
-from waybill.verify.deciding import DIFFERS, MASKED, MISSING_IN_DATABASE, MISSING_IN_LAKE
-from waybill.verify.newest import SKIPPED, VERIFIED
-from waybill.verify.run import Asked, check_equal, run_verify
+from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.newest import MASKED, SKIPPED, VERIFIED
+from waybill.verify.outcomes import check_equal
+from waybill.verify.run import Asked, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 PEPPER = "a pepper that nobody knows"

@@ -18,10 +18,11 @@ from tests.verify.postgres_feed import PostgresFeed
 from waybill.connections import get_connection
 from waybill.errors import ConfigurationError, DifferenceError, UnreachableError
 from waybill.verify.databases import database_of
-from waybill.verify.deciding import DIFFERS, MASKED, MISSING_IN_DATABASE, MISSING_IN_LAKE
+from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.history import with_history
-from waybill.verify.newest import last_results
-from waybill.verify.run import Asked, check_equal, run_verify
+from waybill.verify.newest import MASKED, last_results
+from waybill.verify.outcomes import check_equal
+from waybill.verify.run import Asked, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 

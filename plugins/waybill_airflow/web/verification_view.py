@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.verify.newest import FAILED, NAME, VERIFIED, label_of, last_results
+from waybill.verify.newest import (
+    FAILED,
+    MASKED,
+    NAME,
+    VERIFIED,
+    distinct,
+    label_of,
+    last_results,
+)
 from waybill_airflow.web.lake_reading import read_lake
 
 if TYPE_CHECKING:
@@ -54,6 +62,11 @@ class TableView(NamedTuple):
     position: str
     outcome: Outcome
 
+    @property
+    def label(self) -> str:
+        """See `waybill.verify.newest.Line`."""
+        return self.name
+
 
 class DifferenceView(NamedTuple):
     """A row that differs.
@@ -64,6 +77,7 @@ class DifferenceView(NamedTuple):
         what: how it differs.
         columns: each column that differs, with the database's text and the lake's, `null` for null.
         more: how many columns there are beside these.
+        is_masked: whether the key has masked values, so that no page of a row is found by it.
     """
 
     table: str
@@ -71,6 +85,7 @@ class DifferenceView(NamedTuple):
     what: str
     columns: list[tuple[str, str, str]]
     more: int
+    is_masked: bool
 
 
 class VerificationView(NamedTuple):
@@ -105,8 +120,8 @@ def verification_view(spec: Migration) -> VerificationView:
     """
     command = spec.command("verify", "FILE")
     tables, found = read_lake(spec, _found, command)
-    differing = sum(table.differing for table in tables)
-    undecided = sum(table.undecided for table in tables)
+    differing = sum(t.differing for t in distinct(tables, lambda t: t.differing))
+    undecided = sum(t.undecided for t in distinct(tables, lambda t: t.undecided))
     return VerificationView(
         spec.name,
         spec.verify is not None,
@@ -172,7 +187,9 @@ def _difference(table: str, what: str, body: dict[str, Any]) -> DifferenceView:
         for name, sides in body["columns"].items()
     ]
     key = json.dumps(body["key"], ensure_ascii=False)
-    return DifferenceView(table, key, what, columns[:COLUMNS], max(0, len(columns) - COLUMNS))
+    is_masked = MASKED in body["key"].values()
+    more = max(0, len(columns) - COLUMNS)
+    return DifferenceView(table, key, what, columns[:COLUMNS], more, is_masked)
 
 
 def _shown(text: str | None) -> str:

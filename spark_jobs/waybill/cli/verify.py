@@ -26,12 +26,14 @@ def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
 
     Raises:
         DifferenceError: something does.
+        UnreachableError: nothing does, and what kept tables from being verified may pass.
         ConfigurationError: nothing does, and a table could not be verified.
     """
     spec = load_migration(migration)
     from waybill.jobs import VERIFY
     from waybill.verify.history import with_history
-    from waybill.verify.run import check_equal, needed_verify, run_verify
+    from waybill.verify.outcomes import check_equal
+    from waybill.verify.run import needed_verify, run_verify
 
     needed_verify(spec)
     spec = spec.for_stage(VERIFY)
@@ -84,7 +86,7 @@ def seconds_to_wait(text: str | None) -> float | None:
 
 
 def _print(spec: Migration, results: list[TableResult], documents: list[dict[str, Any]]) -> None:
-    from waybill.verify.run import outcome_sentence
+    from waybill.verify.outcomes import outcome_sentence
 
     titles = [
         *("table", "method", "in the database", "in the lake", "differ", "not decided", "read"),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.errors import LakeError
+from waybill.lake.storage_errors import plainly
 from waybill.merge.columns import DELETED, IMAGE, KEY, ORDER
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from waybill.connections import Connection
     from waybill.lake import Lake
+    from waybill.spec.migration import Migration
     from waybill.verify.database import Piece
     from waybill.verify.plan import Canonical
 
@@ -196,10 +199,11 @@ def of_shard(rows: DataFrame, table: Compared) -> DataFrame:
     return rows.where(own.isNull() | (own == value))
 
 
-def with_unlisted(lake: Lake, tables: Sequence[Compared]) -> list[Compared]:
+def with_unlisted(lake: Lake, spec: Migration, tables: Sequence[Compared]) -> list[Compared]:
     """Tables to compare, and those of which the lake has rows and the database has no table.
 
-    Only of tables that become one: of others no table at all is found.
+    Only of tables that become one: of others no table at all is found. One whose rows cannot be
+    read is among them, with the reason.
     """
     found = list(tables)
     joined = {table.lake: table for table in tables if table.shard is not None}
@@ -209,7 +213,13 @@ def with_unlisted(lake: Lake, tables: Sequence[Compared]) -> list[Compared]:
         listed = {one.shard[1] for one in tables if one.lake == full and one.shard is not None}
         own = F.get_json_object(IMAGE, f"$['{column}']")
         live = lake.read(full, lake.head(full)).where(f"NOT {DELETED}")
-        values = {row[0] for row in live.select(own).distinct().collect()}
+        try:
+            with plainly(spec):
+                values = {row[0] for row in live.select(own).distinct().collect()}
+        except LakeError as error:
+            facts = (table.name, full, None, (), table.keyed, (), ())
+            found.append(Compared(*facts, why_not=str(error)))
+            continue
         found += [
             Compared(
                 *(table.name, full, None, (), table.keyed, (), ()),

@@ -69,7 +69,10 @@ def count_table(
     sentence = ""
     if off:
         more = f"the {'database' if theirs > ours else 'lake'} has {off} more"
-        undecided = "not decided: rows may be on their way; verify again after the next batch"
+        undecided = (
+            "not decided: rows may be on their way; `--wait` for longer than a batch takes decides "
+            "it, or a verification after the next batch if the table is not written until then"
+        )
         sentence = more if differs else f"{more}, {undecided}"
         if first.wait and not differs:
             sentence = f"{more}: {first.wait}"

@@ -22,12 +22,12 @@ from waybill.merge.table_states import snapshot_at
 from waybill.report import BEGAN
 from waybill.spec.durations import seconds_of
 from waybill.verify.comparing import LakeRow, lake_rows
+from waybill.verify.newest import shown_value
 from waybill.verify.pace import Pace
 from waybill.verify.plan import Canonical, RowTexts, digest, image_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
-    from waybill.mapping.rules import Mask
     from waybill.spec.migration import Migration
     from waybill.verify.database import Database
     from waybill.verify.plan import Compared
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 MISSING_IN_LAKE = "missing in the lake"
 MISSING_IN_DATABASE = "missing in the database"
 DIFFERS = "differs"
-
-MASKED = "(masked)"
-"""Stands for a value of a masked column; null stays null."""
 
 POLL = 2.0
 """Seconds between two looks for a new batch."""
@@ -102,8 +99,9 @@ class Difference(NamedTuple):
     """A row that differs.
 
     Attributes:
-        at: its key as `RowTexts.key` writes it.
-        key: its key as the lake has it, by the names of its columns.
+        at: what it is kept under, see `Compared.place_of`.
+        key: its key as the lake has it, by the names of its columns: with values of masked columns,
+            which only the history of the row is found by.
         what: `MISSING_IN_LAKE`, `MISSING_IN_DATABASE` or `DIFFERS`.
         columns: the columns that differ, each with the database's and the lake's text; of a row
             that one side lacks none, because all of them do.
@@ -150,7 +148,7 @@ class Decided(NamedTuple):
 
     Attributes:
         differences: those that differ for good.
-        pending: those that nobody can tell yet, by their keys.
+        pending: those that nobody can tell yet, by what they are kept under.
         equal: how many are equal after all.
     """
 
@@ -244,7 +242,7 @@ class Deciding:
 
         Args:
             keys: as `RowTexts.key` writes them.
-            before: what earlier verifications left undecided.
+            before: what earlier verifications left undecided, by what it is kept under.
         """
         differences: list[Difference] = []
         left, pending, equal = list(keys), dict[str, Pending](), 0
@@ -276,7 +274,8 @@ class Deciding:
                 else:
                     left.append(key)
                 del pending[key]
-        return Decided(differences, pending, equal)
+        kept = {self._table.place_of(key): mark for key, mark in pending.items()}
+        return Decided(differences, kept, equal)
 
     def _look(self, keys: Collection[str]) -> Look:
         state = self._fixed or lake_state(self._lake, self._spec, self._table)
@@ -295,14 +294,14 @@ class Deciding:
 
     def _pending(self, key: str, look: Look, before: Mapping[str, Pending]) -> Pending:
         """What is kept of a row: its first look counts, because more is known of it since then."""
-        was, mark = before.get(key), self._mark(key, look)
+        was, mark = before.get(self._table.place_of(key)), self._mark(key, look)
         same = was is not None and (was.database, was.lake) == (mark.database, mark.lake)
         return was if same and was is not None else mark
 
     def _known(self, key: str, look: Look, before: Mapping[str, Pending]) -> bool:
         """Whether an earlier verification saw the row as it is, and the lake covers that one."""
         mark = self._pending(key, look, before)
-        if mark is not before.get(key):
+        if mark is not before.get(self._table.place_of(key)):
             return False
         same = self._lake_mark(look.now.get(key), look.newest) == mark.lake
         return same and covers(look.newest, self._spec, mark.clock, mark.wall) is not None
@@ -371,26 +370,21 @@ class Deciding:
         return self._table.key_in_lake(json.loads(key))
 
     def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
-        row = look.theirs(key)
+        row, at = look.theirs(key), self._table.place_of(key)
         in_lake = self._key_in_lake(key, own)
         theirs, ours = row[0], None if own is None else own.row
         if theirs is None or ours is None:
             what = MISSING_IN_LAKE if theirs is not None else MISSING_IN_DATABASE
             times = (row[1], 0 if ours is None else _count(own))
-            return Difference(key, in_lake, what, {}, times, seen)
+            return Difference(at, in_lake, what, {}, times, seen)
         columns = {
-            name: (_shown(one, mask), _shown(other, mask))
+            name: (shown_value(one, mask is None), shown_value(other, mask is None))
             for name, mask, one, other in zip(
                 *(self._table.names, self._table.masks, theirs, ours), strict=True
             )
             if one != other
         }
-        return Difference(key, in_lake, DIFFERS, columns, (row[1], _count(own)), seen)
-
-
-def _shown(text: str | None, mask: Mask | None) -> str | None:
-    """A value as a difference tells it: the lake may have one from before it was masked."""
-    return text if text is None or mask is None else MASKED
+        return Difference(at, in_lake, DIFFERS, columns, (row[1], _count(own)), seen)
 
 
 def _count(own: LakeRow | None) -> int:

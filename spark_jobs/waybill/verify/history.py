@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from waybill.overview.row_changes import changes_of_rows
+from waybill.verify.results import values_shown
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -35,10 +37,10 @@ def with_history(spec: Migration, lake: Lake, results: list[TableResult]) -> lis
     for result in results:
         plain = result.to_dict()
         found = plain["differences"]
-        keys = [difference["key"] for difference in found[:ROWS]]
+        keys = [difference.key for difference in result.differences[:ROWS]]
         histories = changes_of_rows(lake, result.table, keys, CHANGES, by_time)
         for difference, history in zip(found, histories, strict=False):
-            difference["history"] = _plain(history)
+            difference["history"] = _plain(history, result.shown)
         if len(found) > ROWS:
             look = spec.command("changes", "FILE", "--table", result.table, "--key", "KEY")
             more = f"{len(found) - ROWS} differences are without their history: `{look}` shows it"
@@ -47,11 +49,20 @@ def with_history(spec: Migration, lake: Lake, results: list[TableResult]) -> lis
     return documents
 
 
-def _plain(history: RowChanges) -> list[dict[str, Any]]:
+def _plain(history: RowChanges, shown: frozenset[str] | None) -> list[dict[str, Any]]:
     return [
         {
             **{name: row.get(name) for name in FIELDS},
+            "before": _image_shown(row.get("before"), shown),
+            "after": _image_shown(row.get("after"), shown),
             "source_time": None if row["source_time"] is None else row["source_time"].isoformat(),
         }
         for row in history.rows
     ]
+
+
+def _image_shown(image: str | None, shown: frozenset[str] | None) -> str | None:
+    """An image of a change, which may be from before columns were masked."""
+    if image is None or shown is None:
+        return image
+    return json.dumps(values_shown(json.loads(image), shown), ensure_ascii=False)

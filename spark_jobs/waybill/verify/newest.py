@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -11,11 +12,19 @@ if TYPE_CHECKING:
 NAME = "verifications"
 """Short name of the table that keeps what verifications found."""
 
+MASKED = "(masked)"
+"""Stands for a value that `map` masks; null stays null."""
+
 Outcome = Literal["verified", "skipped", "not verified"]
 """What came of a table: it was compared; it is not compared in this way; or it could not be."""
 VERIFIED: Outcome = "verified"
 SKIPPED: Outcome = "skipped"
 FAILED: Outcome = "not verified"
+
+
+def shown_value(text: str | None, is_shown: bool) -> str | None:
+    """A value as people are told it: the lake may have one from before it was masked."""
+    return text if text is None or is_shown else MASKED
 
 
 def label_of(table: str, shard: str | None) -> str:
@@ -26,6 +35,34 @@ def label_of(table: str, shard: str | None) -> str:
         shard: the source table, where it is one of several that become the same table.
     """
     return table if shard is None else f"{table} of {shard}"
+
+
+class Line(Protocol):
+    """What a verification says of a table in one of its lines."""
+
+    @property
+    def label(self) -> str:
+        """See `label_of`."""
+
+    @property
+    def method(self) -> str:
+        """What was compared."""
+
+
+OneLine = TypeVar("OneLine", bound=Line)
+
+
+def distinct(lines: Sequence[OneLine], rows: Callable[[OneLine], int]) -> list[OneLine]:
+    """Without the lines on numbers of rows that count what other lines count by the row.
+
+    A row that one side lacks is one that differs, and shows in the number of rows as well.
+
+    Args:
+        lines: of one or more tables.
+        rows: of how many rows a line tells.
+    """
+    known = {line.label for line in lines if line.method != "counts" and rows(line)}
+    return [line for line in lines if line.method != "counts" or line.label not in known]
 
 
 def last_results(lake: History) -> list[dict[str, Any]]:

@@ -76,8 +76,32 @@ class Compared(NamedTuple):
     @property
     def key_is_masked(self) -> bool:
         """Whether rows of the database cannot be looked up by the keys that the lake has."""
+        return self.keyed and self._has_masks_in_key
+
+    @property
+    def _has_masks_in_key(self) -> bool:
         masked = {c for c, mask in zip(self.columns, self.masks, strict=True) if mask is not None}
-        return self.keyed and not masked.isdisjoint(self.key)
+        return not masked.isdisjoint(self.key)
+
+    @property
+    def shown(self) -> frozenset[str] | None:
+        """The columns whose values people may see, as the lake calls them; None where all are.
+
+        Where `map` masks a column, the lake may have its values from before, also under a name that
+        the column had: so only what is compared and has no mask is among them.
+        """
+        if not self.masked and all(mask is None for mask in self.masks):
+            return None
+        plain = {n for n, mask in zip(self.names, self.masks, strict=True) if mask is None}
+        return frozenset(plain if self.shard is None else {*plain, self.shard[0]})
+
+    def place_of(self, key: str) -> str:
+        """What a row is kept under by its key: a digest where the key has masked values.
+
+        Args:
+            key: as `RowTexts.key` writes it.
+        """
+        return digest((key,)).hex() if self._has_masks_in_key else key
 
     def key_in_lake(self, values: list[str | None]) -> dict[str, str | None]:
         """A key as the lake has it.

@@ -96,7 +96,7 @@ class PostgreSQL(Database):
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """Errors of the server as a sentence; its texts hold no password."""
+        """Errors of the server as a sentence; its texts hold no password, and no query."""
         import psycopg
 
         try:
@@ -107,8 +107,9 @@ class PostgreSQL(Database):
                 raise UnreachableError(sentence, code=Code.DATABASE_UNREACHABLE) from None
             raise ConfigurationError(self._sentence(error), code=Code.DATABASE_REFUSED) from None
 
-    def _sentence(self, error: Exception) -> str:
-        text = " ".join(str(error).split())
+    def _sentence(self, error: psycopg.Error) -> str:
+        # Beside its own sentence the server quotes the query, which may name keys.
+        text = " ".join((error.diag.message_primary or str(error)).split())
         to = self.connection
         return (
             f"the database of the connection {to.name} ({to.host}:{to.port or 5432}) could not be "

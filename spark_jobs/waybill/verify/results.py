@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ from waybill.lake.stage_commit import land
 from waybill.lake_columns import VERIFICATIONS
 from waybill.report import StageReport
 from waybill.verify.deciding import Pending
-from waybill.verify.newest import NAME, VERIFIED, label_of
+from waybill.verify.newest import NAME, VERIFIED, label_of, shown_value
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -30,6 +30,11 @@ COUNT = ""
 TRIES = 5
 """How often a result is recorded anew where another verification or the upkeep was faster."""
 
+TABLES_OF_A_COMMIT = 20
+SECONDS_OF_A_COMMIT = 60.0
+"""Results are recorded when so many tables or so many seconds have come together, so that a
+verification of hundreds of small tables makes few commits, and one that is killed loses little."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,12 +50,12 @@ class TableResult(NamedTuple):
         table: its name in the lake.
         method: what was compared: `counts`, `changed` or `full`.
         in_database: rows that were read or counted in the database.
-        in_lake: those of the lake.
+        in_lake: those of the lake; of a table that could not be verified as its records say, about.
         differing: keys that differ for good, however many are among `differences`.
         undecided: keys that differed and may be on their way.
         batch: the newest batch that was compared.
         position: of the database's log when it was read, if the user may know.
-        read_at: the database's clock then, ISO 8601 in UTC.
+        read_at: the database's clock then, ISO 8601 in UTC; empty if the table was not read.
         complete_up_to: source time up to which the lake's table was complete by then.
         sentence: what a person should know beside the figures.
         differences: the first of them.
@@ -59,6 +64,8 @@ class TableResult(NamedTuple):
             where not all that changed was compared.
         shard: the source table, where it is one of several that become the same table.
         outcome: whether it was compared; if not, `sentence` says why.
+        transient: whether it was not verified because of what may pass.
+        shown: the columns whose values are shown, see `Compared.shown`.
     """
 
     table: str
@@ -77,6 +84,8 @@ class TableResult(NamedTuple):
     changes: int | None
     shard: str | None = None
     outcome: Outcome = VERIFIED
+    transient: bool = False
+    shown: frozenset[str] | None = None
 
     @property
     def label(self) -> str:
@@ -86,41 +95,94 @@ class TableResult(NamedTuple):
     @property
     def figures(self) -> dict[str, Any]:
         """Without the rows themselves."""
-        left = ("differences", "pending", "changes")
+        left = ("differences", "pending", "changes", "shown")
         return {name: value for name, value in self._asdict().items() if name not in left}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for other programs."""
         return {
             **self.figures,
-            "differences": [difference_dict(found) for found in self.differences],
+            "differences": [difference_dict(found, self.shown) for found in self.differences],
         }
 
 
-def difference_dict(found: Difference) -> dict[str, Any]:
-    """A difference as plain data."""
+def values_shown(
+    values: Mapping[str, str | None], shown: frozenset[str] | None
+) -> dict[str, str | None]:
+    """Values by columns, as people are told them.
+
+    Args:
+        values: as the lake has them.
+        shown: see `Compared.shown`.
+    """
+    return {
+        name: shown_value(text, shown is None or name in shown) for name, text in values.items()
+    }
+
+
+def difference_dict(found: Difference, shown: frozenset[str] | None) -> dict[str, Any]:
+    """A difference as plain data, without masked values.
+
+    Args:
+        found: the difference.
+        shown: see `Compared.shown`.
+    """
     columns = {
         name: {"database": theirs, "lake": ours} for name, (theirs, ours) in found.columns.items()
     }
     return {
-        "key": found.key,
+        "key": values_shown(found.key, shown),
         "what": found.what,
         "columns": columns,
         "times": {"database": found.times[0], "lake": found.times[1]},
     }
 
 
-def record(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
-    """Keep what a verification found about one table.
+class Recording:
+    """Keeps what a verification finds, several tables at a time.
 
     Args:
         lake: the lake.
         verification: its id.
-        results: that of rows, that of their number, or both.
-
-    Raises:
-        ConflictError: others recorded something first each time; nothing was kept.
+        clock: seconds that never run backwards.
     """
+
+    def __init__(
+        self, lake: Lake, verification: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lake, self._verification, self._clock = lake, verification, clock
+        self._waiting: list[TableResult] = []
+        self._tables = 0
+        self._kept_at = clock()
+
+    def add(self, results: Sequence[TableResult]) -> None:
+        """Take what was found about one table, and record it with others if it is time.
+
+        Args:
+            results: that of rows, that of their number, or both.
+
+        Raises:
+            ConflictError: see `finish`.
+        """
+        self._waiting += results
+        self._tables += bool(results)
+        is_late = self._clock() - self._kept_at >= SECONDS_OF_A_COMMIT
+        if self._tables >= TABLES_OF_A_COMMIT or is_late:
+            self.finish()
+
+    def finish(self) -> None:
+        """Record what waits.
+
+        Raises:
+            ConflictError: others recorded something first each time; what waited was not kept.
+        """
+        waiting, self._waiting, self._tables = self._waiting, [], 0
+        if waiting:
+            _record_patiently(self._lake, self._verification, waiting)
+        self._kept_at = self._clock()
+
+
+def _record_patiently(lake: Lake, verification: str, results: Sequence[TableResult]) -> None:
     for left in reversed(range(TRIES)):
         try:
             _record(lake, verification, results)
@@ -141,7 +203,7 @@ def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> No
         table = result.label
         rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
         for found in result.differences[:KEPT]:
-            body = _json({**difference_dict(found), "seen": found.seen._asdict()})
+            body = _json({**difference_dict(found, result.shown), "seen": found.seen._asdict()})
             rows.append((verification, now, "difference", table, found.at, found.what, body))
         for key, pending in result.pending.items():
             rows.append((verification, now, "undecided", table, key, "", _json(pending._asdict())))
@@ -154,8 +216,8 @@ def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> No
             report.details[table] = {"method": result.method, **what, **known}
             report.details[table]["counted"] = result.method == "counts"
     name = lake.ensure(lake.log(NAME), VERIFICATIONS, ("kind",))
-    before = lake.last(name, STAGE)
-    report.cursor = {"changes": {**({} if before is None else before.cursor["changes"]), **goes_on}}
+    # Of all tables, every commit would repeat what the others of the verification have.
+    report.cursor = {"changes": goes_on}
     branch = lake.branch(name, STAGE, verification, False)
     branch.append_rows(rows, VERIFICATIONS)
     land(branch, report, NAME, started)
@@ -168,8 +230,11 @@ def _json(data: Any) -> str:
 def verified_up_to(lake: History, table: str) -> int | None:
     """Snapshot of `changes` up to which a table was verified; None if it never was."""
     name = lake.log(NAME)
-    last = lake.last(name, STAGE) if lake.exists(name) else None
-    return None if last is None else last.cursor["changes"].get(table)
+    if not lake.exists(name):
+        return None
+    # Lakes of before have one commit that tells it of all tables.
+    known = (c.cursor["changes"].get(table) for c in lake.commits(name) if c.stage == STAGE)
+    return next((found for found in known if found is not None), None)
 
 
 def left_open(lake: History, table: str, counts: bool = False) -> dict[str, Pending]:

@@ -6,18 +6,13 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from waybill.counting import counted
-from waybill.errors import (
-    Code,
-    ConfigurationError,
-    DifferenceError,
-    LakeError,
-    UnreachableError,
-)
+from waybill.errors import Code, ConfigurationError, LakeError, UnreachableError, WaybillError
+from waybill.lake.storage_errors import plainly
 from waybill.merge.position import STAGE, position_of
 from waybill.spec.durations import seconds_of
 from waybill.spec.verification import Method
@@ -32,13 +27,15 @@ from waybill.verify.comparing import (
 from waybill.verify.counting import count_table, live_rows
 from waybill.verify.databases import database_named
 from waybill.verify.deciding import Deciding, LakeState, Pending, lake_state
+from waybill.verify.dropped_tables import is_dropped
 from waybill.verify.newest import FAILED, SKIPPED, VERIFIED
+from waybill.verify.outcomes import outcome_sentence, summary
 from waybill.verify.plan import NO_TABLE, compared_tables
 from waybill.verify.results import (
     KEPT,
+    Recording,
     TableResult,
     left_open,
-    record,
     time_text,
     verified_up_to,
 )
@@ -55,9 +52,6 @@ LOOKED_INTO = 10_000
 """Keys of a table that are looked into; of more that differ only the number is told."""
 PIECES_OF_KEYS = 5_000
 NOT_COUNTED = "not counted, because map chooses its rows: `--method full` compares all of them"
-NAMED = 5
-"""Tables that could not be verified that an error names with the reason; of more only the number
-is told."""
 
 _log = logging.getLogger("waybill")
 
@@ -86,9 +80,9 @@ def run_verify(
 ) -> list[TableResult]:
     """Compare the merged tables with the database that they come from, and keep what was found.
 
-    Nothing is written to the database: its sessions can only read. What is found of a table is kept
-    before the next one is read. What is wrong with one table is its result (`TableResult.outcome`),
-    and the others are verified all the same.
+    Nothing is written to the database: its sessions can only read. What is found is kept after at
+    most a minute (`Recording`), and when the verification ends, however it does. What is wrong with
+    one table is its result (`TableResult.outcome`), and the others are verified all the same.
 
     Args:
         spec: the migration, with its `verify`.
@@ -121,17 +115,20 @@ def run_verify(
     with database_named(verify.database) as database:
         state = position_of(lake).state
         tables = compared_tables(lake, spec, state, database, asked.table)
-        for table in with_unlisted(lake, tables):
-            one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
-            found: list[TableResult] = []
-            try:
-                for result in one.results(method):
-                    found.append(result)
-                    progress("verify: %s: %s", table.label, summary(result))
-            finally:
-                if found:
-                    record(lake, verification, found)
-            results += found
+        recording = Recording(lake, verification)
+        try:
+            for table in with_unlisted(lake, spec, tables):
+                one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
+                found: list[TableResult] = []
+                try:
+                    for result in one.results(method):
+                        found.append(result)
+                        progress("verify: %s: %s", table.label, summary(result))
+                finally:
+                    results += found
+                    recording.add(found)
+        finally:
+            recording.finish()
     progress("verify: %s", outcome_sentence(results))
     return results
 
@@ -171,84 +168,6 @@ def needed_verify(spec: Migration) -> Verify:
     return spec.verify
 
 
-def summary(result: TableResult) -> str:
-    """What was found about a table, in a line."""
-    if result.outcome != VERIFIED:
-        return f"{result.outcome}: {result.sentence}"
-    rows = f"{counted(result.in_database, 'row')} in the database, {result.in_lake} in the lake"
-    if result.method == "counts":
-        rows = f"counted, {rows}"
-    found = f"{result.differing} differ" if result.differing else "none differs"
-    undecided = f", {result.undecided} not decided" if result.undecided else ""
-    return f"{rows}: {found}{undecided}"
-
-
-def by_outcome(results: Sequence[TableResult]) -> dict[str, list[str]]:
-    """The tables by what came of them; one that was not verified in any way counts as that."""
-    outcomes: dict[str, Outcome] = {}
-    for result in results:
-        known = outcomes.get(result.label, VERIFIED)
-        outcomes[result.label] = max(known, result.outcome, key=(VERIFIED, SKIPPED, FAILED).index)
-    found: dict[str, list[str]] = {VERIFIED: [], SKIPPED: [], FAILED: []}
-    for label, outcome in outcomes.items():
-        found[outcome].append(label)
-    return found
-
-
-def outcome_sentence(results: Sequence[TableResult]) -> str:
-    """How many tables were verified, and which were not."""
-    found = by_outcome(results)
-    parts = [f"{counted(len(found[VERIFIED]), 'table')} verified"]
-    for outcome in (SKIPPED, FAILED):
-        if names := found[outcome]:
-            parts.append(f"{len(names)} {outcome} ({', '.join(names)})")
-    return ", ".join(parts)
-
-
-def check_equal(spec: Migration, results: list[TableResult]) -> None:
-    """Stop if anything differs, or if a table could not be verified.
-
-    Raises:
-        DifferenceError: something differs; names the tables, and where to look.
-        ConfigurationError: nothing differs of the tables that were verified, and others could not
-            be; names them, and why.
-    """
-    found = [result for result in results if result.differing]
-    failed = [result for result in results if result.outcome == FAILED]
-    if not found and not failed:
-        return
-    if not found:
-        raise ConfigurationError(_failed(failed, results), code=Code.DATABASE_TABLE)
-    differing = ", ".join(map(_differing, found))
-    rows = next((result for result in found if result.method != "counts"), None)
-    if rows is None:
-        look = spec.command("verify", "FILE", "--table", found[0].table, "--method", "full")
-        then = f"`{look}` finds the rows"
-    else:
-        look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
-        then = f"`{look}` shows the history of a row; load the table in full again to repair it"
-    message = f"tables differ from their source database ({differing}): {then}"
-    if failed:
-        message += f"; {_failed(failed, results)}"
-    raise DifferenceError(message, code=Code.DATABASE_DIFFERS)
-
-
-def _differing(result: TableResult) -> str:
-    """By how much a table differs."""
-    what = " in the number of rows" if result.method == "counts" else ""
-    return f"{result.label} by {result.differing}{what}"
-
-
-def _failed(failed: list[TableResult], results: list[TableResult]) -> str:
-    """A sentence on the tables that could not be verified."""
-    tables = len({result.label for result in results})
-    reasons = [f"{result.label}: {result.sentence}" for result in failed[:NAMED]]
-    if len(failed) > NAMED:
-        reasons.append(f"and {len(failed) - NAMED} more")
-    were = "was" if len(failed) == 1 else "were"
-    return f"{len(failed)} of {counted(tables, 'table')} {were} not verified ({'; '.join(reasons)})"
-
-
 class _Table:
     """One table of a verification."""
 
@@ -268,6 +187,7 @@ class _Table:
         self._deadline, self._progress = deadline, progress
         self._as_of = as_of
         self._fixed: LakeState | None = None
+        self._recorded = 0
 
     def results(self, method: Method) -> Iterator[TableResult]:
         """What comes of the table, also where it cannot be compared."""
@@ -284,20 +204,52 @@ class _Table:
 
     def _result(self, method: Method) -> TableResult:
         try:
-            if self._as_of is not None:
-                self._fixed = lake_state(self._lake, self._spec, self._table, self._as_of)
-            # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
-            first = self._fixed or lake_state(self._lake, self._spec, self._table)
-            if self._table.is_skipped and method != "counts":
-                return self._not_compared(first, method, self._table.why_not, SKIPPED)
-            if self._table.why_not and not self._table.is_skipped:
-                return self._without_table(first, method)
-            return self._compare(first, method)
+            with plainly(self._spec):
+                return self._found(method)
         except (ConfigurationError, LakeError, UnreachableError) as error:
             if isinstance(error, UnreachableError):
                 self._check_answers(error)
-            state = lake_state(self._lake, self._spec, self._table)
-            return self._not_compared(state, method, str(error), FAILED)
+            return self._failed(method, error)
+
+    def _found(self, method: Method) -> TableResult:
+        if self._as_of is not None:
+            self._fixed = lake_state(self._lake, self._spec, self._table, self._as_of)
+        # The lake's state is fixed before the database is read: see `waybill.verify.deciding`.
+        first = self._fixed or lake_state(self._lake, self._spec, self._table)
+        if self._table.shard is None:
+            self._recorded = self._lake.shown_rows(self._table.lake, first.snapshot)
+        if self._table.is_skipped and method != "counts":
+            return self._not_compared(first, method, self._table.why_not, SKIPPED)
+        if self._table.why_not and not self._table.is_skipped:
+            return self._without_table(first, method)
+        return self._compare(first, method)
+
+    def _failed(self, method: Method, error: WaybillError) -> TableResult:
+        """The result of a table that could not be verified.
+
+        Neither side is asked again, as that may fail once more: the rows of the lake are those that
+        its records tell of, about, and none of a table that shares its rows with others.
+        """
+        rows = self._recorded
+        return TableResult(
+            self._table.name,
+            method,
+            0,
+            rows,
+            0,
+            rows,
+            None,
+            None,
+            "",
+            None,
+            str(error),
+            [],
+            {},
+            None,
+            self._table.source_name,
+            FAILED,
+            error.transient,
+        )
 
     def _check_answers(self, error: UnreachableError) -> None:
         """See that the database still answers, and only what was asked of this table failed.
@@ -315,12 +267,17 @@ class _Table:
     def _without_table(self, first: LakeState, method: Method) -> TableResult:
         """The result of a table that the database does not give.
 
-        Of one that is not there, as after a DROP, the lake has to have no row either.
+        One that was dropped is as it should be if the lake has no row either. Of one that is not
+        known to be gone nobody can tell: the user may not see it.
         """
         result = self._not_compared(first, method, self._table.why_not, FAILED)
         if self._table.why_not != NO_TABLE or result.in_lake:
             return result
-        return result._replace(outcome=VERIFIED)
+        known = position_of(self._lake).state.table(self._table.name)
+        by_time = self._spec.order.ambiguous == "source_time"
+        kind = self._database.kind
+        gone = is_dropped(self._lake, self._table.name, known, kind, by_time)
+        return result._replace(outcome=VERIFIED if gone else SKIPPED)
 
     def _compare(self, first: LakeState, method: Method) -> TableResult:
         if method == "counts":
@@ -379,6 +336,7 @@ class _Table:
             decided.pending,
             first.changes if self._is_whole(first, beyond, len(decided.differences)) else None,
             self._table.source_name,
+            shown=self._table.shown,
         )
 
     def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:

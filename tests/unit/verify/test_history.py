@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,3 +64,25 @@ def test_how_many_have_none_is_said_and_where_it_is(asked):
     assert sentence.startswith("not compared: x; 234 differences are without their history: ")
     assert "changes" in sentence
     assert "--table shop.t --key KEY" in sentence
+
+
+def test_masked_values_are_not_shown_and_find_the_history_all_the_same(asked, monkeypatch):
+    image = '{"id": "1", "note": "n", "phone": "0170", "former": null}'
+    change = {"offset": 1, "source_time": None, "before": None, "after": image}
+    looks = []
+
+    def changes(_: object, __: str, keys: list[dict[str, Any]], *___: object) -> list[RowChanges]:
+        looks.append(keys)
+        return [RowChanges([dict(change)], more=False) for _ in keys]
+
+    monkeypatch.setattr(history, "changes_of_rows", changes)
+    one = result(2)._replace(shown=frozenset({"note"}))
+    lake: Any = SimpleNamespace()
+    (document,) = history.with_history(SPEC, lake, [one])
+    assert looks == [[{"id": "0"}, {"id": "1"}]]
+    for found in document["differences"]:
+        assert found["key"] == {"id": "(masked)"}
+        (told,) = found["history"]
+        assert told["before"] is None
+        expected = {"id": "(masked)", "note": "n", "phone": "(masked)", "former": None}
+        assert json.loads(told["after"]) == expected
