@@ -22,10 +22,10 @@ from waybill.records import TableSchema
 from waybill.spec.endpoints import Source, Target
 from waybill.tables import TableRules
 from waybill.validate.comparing import MINE, THEIRS, Comparison
-from waybill.validate.rereading import readers_of
+from waybill.validate.readers import readers_of
 
 if TYPE_CHECKING:
-    from waybill.validate.rereading import Reader
+    from waybill.validate.readers import Reader
 
 ORIGINS = ("oms-default", "debezium-mysql", "databus-json", "canal")
 """A source of one number, of several parts, of numbers that changes share, and of none."""

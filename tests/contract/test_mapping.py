@@ -23,7 +23,7 @@ from waybill.lake_columns import CHANGES, OUTBOX
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
 from waybill.validate.comparing import MINE, THEIRS, Comparison
-from waybill.validate.rereading import readers_of
+from waybill.validate.readers import readers_of
 
 NAMES = registry.names()
 EVERYTHING = Rule(

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from waybill.overview.schema import (
+    VERSION,
     BatchAccount,
+    BatchLine,
     Index,
     SourceLook,
     StageFailure,
     decoded,
-    outlined,
 )
 from waybill.storage.file_store import LocalStore, file_name, open_store
 
@@ -52,6 +55,34 @@ def read_outline(spec: Migration, newest: int) -> Index | None:
     """The index with its newest batches only, and without its tables; see `read_index`."""
     content = open_store(reports(spec)).read(INDEX)
     return None if content is None else outlined(content, newest)
+
+
+class _Outline(Index, frozen=True):
+    """An index whose long lists are not looked into: a page of many migrations needs little."""
+
+    batches: list[msgspec.Raw]  # type: ignore[assignment]
+    tables: list[msgspec.Raw] = msgspec.field(default_factory=list)  # type: ignore[assignment]
+
+
+def outlined(content: bytes, newest: int) -> Index | None:
+    """An index with its newest batches only, and without its tables; see `decoded`.
+
+    Args:
+        content: of the file.
+        newest: how many batches.
+    """
+    try:
+        outline = msgspec.json.decode(content, type=_Outline, strict=False)
+        lines = [
+            msgspec.json.decode(line, type=BatchLine, strict=False)
+            for line in outline.batches[:newest]
+        ]
+    except msgspec.MsgspecError:
+        return None
+    if outline.version != VERSION:
+        return None
+    fields = {name: getattr(outline, name) for name in Index.__struct_fields__}
+    return Index(**{**fields, "batches": lines, "tables": []})
 
 
 def outline_stamp(spec: Migration) -> Stamp | None:

@@ -428,34 +428,6 @@ class SourceLook(msgspec.Struct, frozen=True):
         return None if self.oldest is None else max(0.0, (now_ms - self.oldest) / 1000)
 
 
-class _Outline(Index, frozen=True):
-    """An index whose long lists are not looked into: a page of many migrations needs little."""
-
-    batches: list[msgspec.Raw]  # type: ignore[assignment]
-    tables: list[msgspec.Raw] = []  # type: ignore[assignment]
-
-
-def outlined(content: bytes, newest: int) -> Index | None:
-    """An index with its newest batches only, and without its tables; see `decoded`.
-
-    Args:
-        content: of the file.
-        newest: how many batches.
-    """
-    try:
-        outline = msgspec.json.decode(content, type=_Outline, strict=False)
-        lines = [
-            msgspec.json.decode(line, type=BatchLine, strict=False)
-            for line in outline.batches[:newest]
-        ]
-    except msgspec.MsgspecError:
-        return None
-    if outline.version != VERSION:
-        return None
-    fields = {name: getattr(outline, name) for name in Index.__struct_fields__}
-    return Index(**{**fields, "batches": lines, "tables": []})
-
-
 class StageFailure(msgspec.Struct, frozen=True):
     """Why the last stage that failed did so.
 

@@ -25,13 +25,13 @@ from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
 from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, OUTBOX, columns_of
 from waybill.records import ROW_OPERATIONS
-from waybill.validate.message_effects import effects_of_messages
-from waybill.validate.rereading import MESSAGE, NO_CHANGE, grouped, place_of, rows_of
+from waybill.validate.comparing_messages import Judge
+from waybill.validate.rereading import MESSAGE, grouped, place_of, rows_of
 
 if TYPE_CHECKING:
     from waybill.protocol import Decoder
     from waybill.records import Change, TableSchema
-    from waybill.validate.rereading import Reader
+    from waybill.validate.readers import Reader
 
 SAMPLED = 64
 """One of so many changes is decoded one by one although its bytes agree."""
@@ -87,7 +87,7 @@ class Comparison:
         if self._mapped is not None:
             self._schemas = schemas = self._mapped.schemas
         self._decoder: Decoder = reader.decoder()
-        self._expected = reader.expected()
+        self._judge = Judge(reader)
         self._written = None if reader.writer is None else reader.writer.batches(schemas)
         self._whole = reader.writer is not None and reader.writer.ends_windows
         self._rows = ChangeBatches(reader.decoder(), "", None, reader.bulk_reader())
@@ -274,17 +274,10 @@ class Comparison:
         chosen[some] = True
         messages = pairs.messages.filter(pa.array(chosen[pairs.group])).select(MESSAGE.names)
         for label, place, group, weakened in grouped(rows_of(messages.to_batches())):
-            found, why = effects_of_messages(decoder, group)
-            undecodable = why is not None
-            if why is None:
-                change_there = expected.get(place)
-                why = (
-                    NO_CHANGE
-                    if change_there is None
-                    else self._expected.difference(change_there, group, found, weakened)
-                )
+            mine = expected.get(place)
+            why, decoded = self._judge.difference(mine, group, weakened, decoder)
             if why is not None:
-                yield Wrong(label, place, group[0][1] or None, why, undecodable)
+                yield Wrong(label, place, group[0][1] or None, why, not decoded)
 
 
 class _Pairs:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waybill.records import TableSchema
     from waybill.spark_tasks.worker_startup import Make
     from waybill.validate.comparing import Wrong
-    from waybill.validate.rereading import Reader
+    from waybill.validate.readers import Reader
 
 MOST_TIMES = 16
 """In so many stretches, taken all together, a row group of messages may be looked at: each has to

@@ -6,42 +6,31 @@ agree is fetched and compared in full, which also finds the words for it.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pydantic import ValidationError
 from pyspark.sql import functions as F
 
 from waybill.batches.message_rows import CHANGE, changes_of
-from waybill.envelopes import registry
 from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import NO_RULES, Rules
 from waybill.records import Change, Message, TableSchema
-from waybill.tables import TableRule, TableRules
-from waybill.types import with_digits
+from waybill.validate.comparing_messages import Judge
 from waybill.validate.digest import Digests, digests, effects_of
 from waybill.validate.message_effects import (
-    ChangeMessages,
-    Expected,
-    Writer,
     digests_of_messages,
     effects_of_messages,
-    writer_of,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from waybill.lake import TaskRows
-    from waybill.protocol import Decoder
-    from waybill.spec.endpoints import Source, Target
+    from waybill.validate.readers import Reader
 
 EXAMPLES = 20
 """How many differences are described."""
@@ -50,9 +39,6 @@ LOOKED_AT = 2_000
 decide about all others."""
 LOOKED_AT_ONCE = 32_000
 """How many are compared in full at once where the first of them were right."""
-
-NO_CHANGE = "comes from no accepted change"
-"""What is wrong with messages at whose place none is."""
 
 WEAKENING = frozenset({"unchanged_columns", "exact_numbers"})
 """Losses after which the row of a change cannot be expected to come back whole."""
@@ -83,50 +69,6 @@ MESSAGE = columns_of(
 """What reading a message again takes of the outbox."""
 
 
-@dataclass(frozen=True)
-class Reader:
-    """How the messages of one target are read again; plain data for the tasks."""
-
-    envelope: str
-    settings: dict[str, Any]
-    rules: TableRules
-    writer: Writer | None = None
-    """How its changes are written, where its messages have sequence ids."""
-    mapping: Rules = NO_RULES
-    """What the target chooses and renames of the changes before they are written."""
-
-    def decoder(self) -> Decoder:
-        """A decoder for one task."""
-        envelope = registry.get(self.envelope)
-        if envelope.decoder is None:
-            raise ValueError(f"{self.envelope} is not read")
-        return envelope.decoder(envelope.decode_settings.model_validate(self.settings), self.rules)
-
-    def of(self, schema: TableSchema) -> Reader:
-        """The reader of changes of one schema: it has their types, also of columns that had others.
-
-        Without it such columns have none, because messages do not say which schema is theirs.
-        """
-        schemas = _mapped(self.mapping, [schema]) if self.mapping else [schema]
-        return replace(self, rules=rules_of(schemas))
-
-    def expected(self) -> Expected:
-        """What messages have to say, for one task."""
-        return Expected(self.writer, self.decoder())
-
-    @property
-    def own_digests(self) -> tuple[str, ...]:
-        """Which digests of a change are worked out for this target alone."""
-        own = ("strong", "weak") if self.mapping else ()
-        return (*own, *(() if self.writer is None else ("ids",)))
-
-    def bulk_reader(self) -> Callable[[Any], Any] | None:
-        """What reads many messages at once, made of a decoder; None where each is read alone."""
-        envelope = registry.get(self.envelope)
-        read_settings = envelope.decode_settings.model_validate(self.settings)
-        return envelope.bulk_reader if read_settings.in_bulk else None
-
-
 @dataclass
 class Reread:
     """What reading again has shown.
@@ -149,92 +91,6 @@ class Reread:
         self.undecodable.update(other.undecodable)
         self.different.update(other.different)
         self.examples = [*self.examples, *other.examples][:EXAMPLES]
-
-
-def readers_of(
-    source: Source,
-    targets: Iterable[Target],
-    schemas: Iterable[TableSchema],
-    ids: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-) -> dict[str, Reader]:
-    """A reader for every target whose envelope can be read, who knows the tables' types.
-
-    Args:
-        source: the source.
-        targets: the targets.
-        schemas: the schemas of the changes.
-        ids: settings that the targets' ids were written with, by target.
-    """
-    schemas = list(schemas)
-    rules = rules_of(schemas)
-    found = {}
-    for target in targets:
-        envelope = registry.get(target.envelope)
-        if envelope.decoder is not None:
-            settings = reading_settings(target, source)
-            writer = writer_of(target, source, ids.get(target.label, {}))
-            mapping = target.mapping()
-            read_by = rules_of(_mapped(mapping, schemas)) if mapping else rules
-            found[target.label] = Reader(target.envelope, settings, read_by, writer, mapping)
-    return found
-
-
-def _mapped(rules: Rules, schemas: Iterable[TableSchema]) -> list[TableSchema]:
-    """The schemas as a target makes them, without those of tables that it leaves out."""
-    mapping = ChangeMapper(rules)
-    return [mapped.schema for schema in schemas if (mapped := mapping.of(schema)) is not None]
-
-
-def reading_settings(target: Target, source: Source) -> dict[str, Any]:
-    """Settings for reading what a target writes: those that both sides call the same.
-
-    A topic without sequence ids stays one in the envelopes of its family.
-    """
-    envelope = registry.get(target.envelope)
-    follows = envelope.encode_settings.following(registry.get(source.envelope), source.settings)
-    written = envelope.encode_settings.model_validate({**follows, **target.settings})
-    settings: dict[str, Any] = {}
-    for name in envelope.decode_settings.model_fields:
-        value = getattr(written, name, None)
-        if value is None:
-            continue
-        try:
-            envelope.decode_settings.model_validate({name: value})
-        except ValidationError:
-            continue
-        settings[name] = value
-    family = registry.get(source.envelope).unnumbered
-    if family and family == envelope.unnumbered and "sequence_ids" in source.settings:
-        settings["sequence_ids"] = source.settings["sequence_ids"]
-    return settings
-
-
-def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
-    """Keys and types of the tables as the source gave them; what changed meanwhile is left out."""
-    keys: dict[str, set[Any]] = {}
-    types: dict[str, dict[str, set[Any]]] = {}
-    for schema in schemas:
-        if schema.table is None:
-            continue
-        for name in {schema.qualified_name, f"{schema.database}.{schema.table}"}:
-            keys.setdefault(name, set()).add(schema.key)
-            columns = types.setdefault(name, {})
-            for column in schema.columns:
-                if column.type.kind != "unknown":
-                    columns.setdefault(column.name, set()).add(
-                        with_digits(column.type, column.source_type)
-                    )
-    return TableRules(
-        {
-            name.replace("*", "?"): TableRule(
-                next(iter(keys[name])) if len(keys[name]) == 1 else None,
-                {column: next(iter(found)) for column, found in columns.items() if len(found) == 1},
-            )
-            for name, columns in types.items()
-        },
-        # What is read again was taken once, whatever the limit was.
-        max_columns=sys.maxsize,
-    )
 
 
 def reread(
@@ -345,9 +201,15 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     order: Any = [(name, "ascending") for name in ("target", *CHANGE_PLACE, "message")]
     rows = rows_of(table.sort_by(order).to_batches())
     judges = {label: Judge(reader) for label, reader in side.readers.items()}
+    decoders = {label: reader.decoder() for label, reader in side.readers.items()}
+    mappings = {label: ChangeMapper(reader.mapping) for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
     for label, place, messages, weakened in grouped(rows):
-        why, decoded = judges[label].difference(mine.get(place), messages, weakened)
+        change_there = mine.get(place)
+        if change_there is not None:
+            change_there = mappings[label].map(change_there).change
+        judge, decoder = judges[label], decoders[label]
+        why, decoded = judge.difference(change_there, messages, weakened, decoder)
         if why is None:
             continue
         counter = result.different if decoded else result.undecodable
@@ -364,50 +226,6 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
                 }
             )
     return bool(bad)
-
-
-class Judge:
-    """Compares changes with their messages for one target.
-
-    Args:
-        reader: how the messages are read.
-    """
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._mapping = ChangeMapper(reader.mapping)
-        self._read = (reader.decoder(), reader.expected())
-        self._of_schema: dict[str, tuple[Decoder, Expected]] = {}
-
-    def difference(
-        self, change: Change | None, messages: ChangeMessages, weakened: bool
-    ) -> tuple[str | None, bool]:
-        """What is different, None for nothing; and whether the messages could be read."""
-        mapped = None if change is None else self._mapping.map(change).change
-        why, decoded = _difference(self._read, mapped, messages, weakened)
-        if why is None or change is None:
-            return why, decoded
-        found = self._of_schema.get(change.schema.id)
-        if found is None:
-            reader = self._reader.of(change.schema)
-            found = self._of_schema[change.schema.id] = (reader.decoder(), reader.expected())
-        why_then, decoded_then = _difference(found, mapped, messages, weakened)
-        return (None, decoded_then) if why_then is None else (why, decoded)
-
-
-def _difference(
-    read: tuple[Decoder, Expected],
-    change: Change | None,
-    messages: ChangeMessages,
-    weakened: bool,
-) -> tuple[str | None, bool]:
-    decoder, expected = read
-    found, why = effects_of_messages(decoder, messages)
-    if why is not None:
-        return why, False
-    if change is None:
-        return NO_CHANGE, True
-    return expected.difference(change, messages, found, weakened), True
 
 
 def place_of(change: Change) -> tuple[Any, ...]:

@@ -44,8 +44,9 @@ from waybill.validate.profiles import (
     outcomes,
     refused_messages,
 )
+from waybill.validate.readers import readers_of
 from waybill.validate.recording import record
-from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
+from waybill.validate.rereading import MESSAGE, Reread, reread
 from waybill.validate.result import (
     APPROVED,
     FAILED,

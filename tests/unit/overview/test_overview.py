@@ -15,7 +15,7 @@ from waybill.overview import accounts as accounts_module
 from waybill.overview import writing
 from waybill.overview.accounts import Accounts
 from waybill.overview.commits import read_commits
-from waybill.overview.files import read_account, read_index, read_outline
+from waybill.overview.files import outlined, read_account, read_index, read_outline
 from waybill.overview.schema import (
     VERSION,
     BatchAccount,
@@ -25,7 +25,6 @@ from waybill.overview.schema import (
     StageAccount,
     decoded,
     encoded,
-    outlined,
 )
 from waybill.overview.writing import write_overview
 from waybill.report import STAGES, StageReport

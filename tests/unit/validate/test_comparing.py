@@ -16,7 +16,7 @@ from waybill.records import TableSchema
 from waybill.spec.endpoints import Source, Target
 from waybill.tables import TableRules
 from waybill.validate.comparing import MINE, SAMPLED, THEIRS, Comparison
-from waybill.validate.rereading import readers_of
+from waybill.validate.readers import readers_of
 
 COUNT = 200
 TARGETS = ("canal", "debezium-json", "oms-default", "maxwell", "datahub-blob")

@@ -7,8 +7,9 @@ import pytest
 from waybill.envelopes import registry
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.types import STRING, LogicalType
+from waybill.validate.comparing_messages import Judge
 from waybill.validate.digest import difference, effects_of
-from waybill.validate.rereading import Judge, Reader, rules_of
+from waybill.validate.readers import Reader, rules_of
 
 DEBEZIUM, MAXWELL = registry.get("debezium-json"), registry.get("maxwell")
 TIMESTAMP = LogicalType("timestamp")
@@ -66,17 +67,21 @@ def test_messages_are_read_with_the_types_of_their_change():
     """Within what the gate judges a column was a number and became a time."""
     before, after = with_type("int32", "5"), with_type("timestamp", "2026-11-25T10:07:00")
     rules = rules_of([before.schema, after.schema])
-    judge = Judge(Reader("maxwell", {}, rules))
+    reader = Reader("maxwell", {}, rules)
+    judge, decoder = Judge(reader), reader.decoder()
     encoder = MAXWELL.encoder(MAXWELL.encode_settings())
     for change, other in ((before, "6"), (after, "2026-11-25T10:07:01")):
         messages = [
             (Message("t", 0, 7, 0, out.key, out.value, out.headers), "shop.t")
             for out in encoder.encode(change, [])
         ]
-        assert judge.difference(change, messages, False) == (None, True)
+        assert judge.difference(change, messages, False, decoder) == (None, True)
         assert by_all(change, messages) == (change is before)
         change.after = change.schema.Image("1", other)
-        why, decoded = judge.difference(change, messages, False)
+        why, decoded = judge.difference(change, messages, False, decoder)
         assert decoded
         assert "at" in why
-    assert judge.difference(None, messages, False) == ("comes from no accepted change", True)
+    assert judge.difference(None, messages, False, decoder) == (
+        "comes from no accepted change",
+        True,
+    )

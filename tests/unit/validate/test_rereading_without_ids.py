@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from waybill.spec.endpoints import Source, Target
-from waybill.validate.rereading import readers_of
+from waybill.validate.readers import readers_of
 
 
 @pytest.mark.parametrize(
