@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 
-from bench.cpu import cpu_seconds
+from bench.cpu import cpu_seconds, keep_ended_processes
 from bench.memory import PeakByProcess
 from bench.merging import SHAPES, changes, merged, put
 from bench.sampler import Sampler
@@ -236,9 +236,10 @@ def verified(
     return found
 
 
-def main(told: str) -> None:
-    """Run the measure and print its figures."""
-    given = json.loads(told)
+def main(argument: str) -> None:
+    """Run the measure and print its figures; `argument` is JSON."""
+    keep_ended_processes()
+    given = json.loads(argument)
     rows, changed = given.get("rows", ROWS), given.get("changed", CHANGED)
     kind = given.get("server", "mariadb")
     with (

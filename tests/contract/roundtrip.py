@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
-from pydantic import ValidationError
 
 from tests.histories import by_name
 from waybill.envelopes.database_kinds import kind_of
@@ -23,6 +22,7 @@ from waybill.records import ROW_OPERATIONS, Change, Column, Message, TableSchema
 from waybill.sequence_layout import WIDE, SequenceLayout, optional, pack
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, UNKNOWN, LogicalType
+from waybill.validate.readers import common_settings
 from waybill.values.values import is_integer_text
 
 if TYPE_CHECKING:
@@ -66,17 +66,7 @@ def write_settings(envelope: Envelope, **settings: Any) -> Any:
 
 def read_settings(envelope: Envelope, written: Any) -> Any:
     """Reading has the settings of writing, where both name it the same."""
-    settings: dict[str, Any] = {}
-    for name in envelope.decode_settings.model_fields:
-        value = getattr(written, name, None)
-        if value is None:
-            continue
-        try:
-            envelope.decode_settings.model_validate({name: value})
-        except ValidationError:
-            continue
-        settings[name] = value
-    return envelope.decode_settings.model_validate(settings)
+    return envelope.decode_settings.model_validate(common_settings(envelope, written))
 
 
 def rules_for(envelope: Envelope, schemas: list[TableSchema]) -> TableRules:

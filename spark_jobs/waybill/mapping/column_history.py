@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.mapping.column_renames import exact_name, renames_in
+from waybill.mapping.sql import NUMBERED
 from waybill.mapping.statements import parsed, table_named
 from waybill.order import FULL_ROW, sequence_of
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from waybill.records import Change, TableSchema
-
-_NUMBERED = ("SERIAL", "BIGSERIAL", "SMALLSERIAL", "ROWVERSION")
-"""Types whose values the database makes itself."""
 
 
 class ColumnStatement(NamedTuple):
@@ -196,6 +194,6 @@ def _is_null(column: exp.ColumnDef, dialect: str) -> bool:
         # A domain may have a default.
         return False
     # MySQL's TIMESTAMP may begin with the time of the statement unless it says NULL.
-    return name not in _NUMBERED and (
+    return name not in NUMBERED and (
         stated or dialect != "mysql" or not name.startswith("TIMESTAMP")
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.shadows import shadow_of
-from waybill.mapping.sql import EXACT
+from waybill.mapping.sql import EXACT, SP_RENAME
 from waybill.mapping.statements import parsed, table_named
 from waybill.records import intern_schema
 
@@ -33,12 +33,6 @@ _PAIRS = re.compile(
     re.IGNORECASE,
 )
 """What renames a column in a statement that is not read any further."""
-_SP_RENAME = re.compile(
-    r"\bsp_rename\b\W*?(?:@objname\s*=\s*)?N?'(?P<old>[^']+)'\s*,\s*(?:@newname\s*=\s*)?"
-    r"N?'(?P<new>[^']+)'\s*,\s*(?:@objtype\s*=\s*)?N?'column'",
-    re.IGNORECASE,
-)
-"""SQL Server's procedure: the table is part of the old name."""
 
 
 def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
@@ -87,7 +81,10 @@ def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[t
     """The table that a statement names, and old and new names of columns."""
     from sqlglot import exp
 
-    if renamed := _SP_RENAME.search(text):
+    procedures = (
+        one for one in SP_RENAME.finditer(text) if (one["kind"] or "").casefold() == "column"
+    )
+    if renamed := next(procedures, None):
         *table, old = re.findall(r"\[([^\]]+)\]|([^.\[\]]+)", renamed["old"])
         parts = ["".join(one) for one in table]
         named = None

@@ -23,6 +23,17 @@ EXACT: Mapping[str, Callable[[str], str]] = MappingProxyType(
 BLANK = r"(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*+"
 """What may stand before, in and behind a statement: white space and comments."""
 
+NUMBERED = ("SERIAL", "BIGSERIAL", "SMALLSERIAL", "ROWVERSION")
+"""Types whose values the database makes itself."""
+
+SP_RENAME = re.compile(
+    r"\bsp_rename\b\W*?(?:@objname\s*=\s*)?N?'(?P<old>[^']+)'\s*,\s*(?:@newname\s*=\s*)?"
+    r"N?'(?P<new>[^']+)'(?:\s*,\s*(?:@objtype\s*=\s*)?N?'(?P<kind>\w+)')?",
+    re.IGNORECASE,
+)
+"""SQL Server's procedure, of a table where no other kind of thing is stated. The old name of a
+column has the table in front."""
+
 _FRONT = re.compile(BLANK, re.DOTALL)
 
 

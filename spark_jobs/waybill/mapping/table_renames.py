@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.rules import fits_column, same_column
 from waybill.mapping.shadows import swapped
-from waybill.mapping.sql import BLANK, EXACT, UnreadableStatement, dialects_of, parse, without_front
+from waybill.mapping.sql import (
+    BLANK,
+    EXACT,
+    SP_RENAME,
+    UnreadableStatement,
+    dialects_of,
+    parse,
+    without_front,
+)
 from waybill.mapping.statements import table_called
 
 if TYPE_CHECKING:
@@ -59,12 +67,6 @@ _TRANSFER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """SQL Server's statement that moves a table to another schema."""
-_SP_RENAME = re.compile(
-    r"\bsp_rename\b\W*?(?:@objname\s*=\s*)?N?'(?P<old>[^']+)'\s*,\s*(?:@newname\s*=\s*)?"
-    r"N?'(?P<new>[^']+)'(?:\s*,\s*(?:@objtype\s*=\s*)?N?'(?P<kind>\w+)')?",
-    re.IGNORECASE,
-)
-"""SQL Server's procedure, of a table where no other kind of thing is told."""
 
 
 class Part(NamedTuple):
@@ -208,7 +210,7 @@ def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]
 
 def _by_sql_server(text: str) -> list[tuple[TableName, TableName]] | None:
     """The tables that SQL Server's own ways give another name; None where it is none of these."""
-    if procedures := [*_SP_RENAME.finditer(text)]:
+    if procedures := [*SP_RENAME.finditer(text)]:
         olds = [(_name(one["old"]), one) for one in procedures]
         return [
             (old, (*old[:-1], *_name(one["new"])))
@@ -230,11 +232,11 @@ def _in_the_end(
     copy of it end with such a statement, and the table keeps its name.
     """
     pairs = list(pairs)
-    kept = swapped((_texts(old), _texts(new)) for old, new in pairs)
+    kept = swapped((texts_of(old), texts_of(new)) for old, new in pairs)
     origins: dict[str, TableSchema] = {}
     found: dict[str, TableSchema] = {}
     for old, new in pairs:
-        if not old or not new or _texts(old) in kept:
+        if not old or not new or texts_of(old) in kept:
             continue
         was = _called(old, source)
         if was.qualified_name.casefold() == source.qualified_name.casefold():
@@ -249,7 +251,8 @@ def _in_the_end(
     ]
 
 
-def _texts(name: TableName) -> tuple[str, ...]:
+def texts_of(name: TableName) -> tuple[str, ...]:
+    """The parts of a name without what says how they were quoted."""
     return tuple(part.text for part in name)
 
 

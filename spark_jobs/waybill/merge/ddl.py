@@ -16,27 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.mapping.sql import (
     DIALECTS,
+    EXACT,
+    NUMBERED,
     UnreadableStatement,
     dialects_of,
     parse,
     without_front,
 )
-from waybill.mapping.table_renames import table_renames
+from waybill.mapping.table_renames import table_renames, texts_of
 from waybill.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from waybill.mapping.table_renames import TableName
-
 _parse = lru_cache(maxsize=4)(parse)  # several questions are asked of one statement
 _EMPTIES = re.compile(r"(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE)
 _ALTER = re.compile(r"alter\b", re.IGNORECASE)
-_EXACT = {"postgres": str.lower, "oracle": str.upper}
-"""What these databases make of a name that is not quoted; the others keep it."""
-
-_NUMBERED = ("SERIAL", "BIGSERIAL", "SMALLSERIAL", "ROWVERSION")
-"""Types whose values the database makes itself."""
+_EXACT = {DIALECTS[name]: exact for name, exact in EXACT.items()}
+"""The same by sqlglot's names."""
 
 
 class Alteration(NamedTuple):
@@ -120,11 +117,7 @@ def renamed_tables(
     Raises:
         UnreadableStatement: it looks like one of these and cannot be read.
     """
-    return tuple((_texts(old), _texts(new)) for old, new in table_renames(text, dialect))
-
-
-def _texts(name: TableName) -> tuple[str, ...]:
-    return tuple(part.text for part in name)
+    return tuple((texts_of(old), texts_of(new)) for old, new in table_renames(text, dialect))
 
 
 def _parts(table: exp.Expr) -> tuple[str, ...]:
@@ -232,7 +225,7 @@ def _is_made(column: exp.ColumnDef) -> bool:
         exp.ComputedColumnConstraint,
         exp.GeneratedAsIdentityColumnConstraint,
     )
-    numbered = kind is not None and getattr(kind.this, "name", "") in _NUMBERED
+    numbered = kind is not None and getattr(kind.this, "name", "") in NUMBERED
     return numbered or column.find(*constraints) is not None
 
 

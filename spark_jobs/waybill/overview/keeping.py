@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waybill.lake.history import History
     from waybill.spec.migration import Migration
 
-_log = logging.getLogger("waybill.jobs")
+_log = logging.getLogger("waybill")
 
 
 def keep_overview(migration: Migration, lake: History) -> None:

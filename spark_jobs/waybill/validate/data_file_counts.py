@@ -142,7 +142,7 @@ def count_written_keys(
         files: the data files.
         written: all of the table that may have rows of the batch.
         batch: the batch.
-        first: whether this is the share that tells how many keys the batch wrote.
+        first: whether this is the share that tells how many keys the batch wrote, and nulls.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -155,15 +155,13 @@ def count_written_keys(
     every = pa.chunked_array([chunk for key in own for chunk in key.chunks], pa.string())
     wanted: Any = every.unique().drop_null()
     counts: Counter[str] = Counter()
-    counts["distinct"] = len(wanted) if first else 0
+    if first:
+        counts["distinct"], counts["nulls"] = len(wanted), every.null_count
     paths = {file.path for file in written}
     for file in files:
         columns = (KEY, DELETED, BATCH) if file.path in paths else (KEY, DELETED)
         for rows in _live_rows(file, batch, columns):
             counts += _counted(rows, batch)
-            if BATCH in rows.column_names:
-                mine = pc.equal(rows.column(BATCH), pa.scalar(batch))
-                counts["nulls"] += rows.filter(mine).column(KEY).null_count
             there: Any = pc.is_in(rows.column(KEY), value_set=wanted, skip_nulls=True)
             counts["keyed"] += pc.sum(there).as_py() or 0
     return counts

@@ -18,7 +18,7 @@ from waybill.types import with_digits
 from waybill.validate.message_effects import Expected, Writer, writer_of
 
 if TYPE_CHECKING:
-    from waybill.protocol import Decoder
+    from waybill.protocol import Decoder, Envelope
     from waybill.records import TableSchema
     from waybill.spec.endpoints import Source, Target
 
@@ -111,6 +111,20 @@ def reading_settings(target: Target, source: Source) -> dict[str, Any]:
     envelope = registry.get(target.envelope)
     follows = envelope.encode_settings.following(registry.get(source.envelope), source.settings)
     written = envelope.encode_settings.model_validate({**follows, **target.settings})
+    settings = common_settings(envelope, written)
+    family = registry.get(source.envelope).unnumbered
+    if family and family == envelope.unnumbered and "sequence_ids" in source.settings:
+        settings["sequence_ids"] = source.settings["sequence_ids"]
+    return settings
+
+
+def common_settings(envelope: Envelope, written: Any) -> dict[str, Any]:
+    """The settings of writing that reading has under the same name and takes.
+
+    Args:
+        envelope: the envelope.
+        written: its settings of writing.
+    """
     settings: dict[str, Any] = {}
     for name in envelope.decode_settings.model_fields:
         value = getattr(written, name, None)
@@ -119,11 +133,9 @@ def reading_settings(target: Target, source: Source) -> dict[str, Any]:
         try:
             envelope.decode_settings.model_validate({name: value})
         except ValidationError:
+            # One that only has the same name.
             continue
         settings[name] = value
-    family = registry.get(source.envelope).unnumbered
-    if family and family == envelope.unnumbered and "sequence_ids" in source.settings:
-        settings["sequence_ids"] = source.settings["sequence_ids"]
     return settings
 
 
