@@ -133,9 +133,10 @@ test-all: setup-s3 consumers browser ## Run both of them, in less time than one 
 	@scripts/test.sh spark merge stack kafka killed fast consumers e2e browser s3 verify airflow hostile
 
 .PHONY: test-nightly
-test-nightly: setup servers ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills
+test-nightly: setup-s3 consumers browser ## Run everything, and draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills
 	@WAYBILL_EFFORT=$(EFFORT) WAYBILL_HISTORY_SEEDS=$(SEEDS) WAYBILL_HISTORY_FIRST=$(FIRST) \
 		WAYBILL_KILLS=$(KILLS) WAYBILL_LANES=1 scripts/test.sh drawn histories campaign
+	@WAYBILL_NIGHTLY=1 $(MAKE) test-all
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, check the format and the types

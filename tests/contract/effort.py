@@ -1,7 +1,7 @@
 """How hard the contract's properties try.
 
-By default the same cases every time, so that a failure comes from a change. `WAYBILL_EFFORT=10`
-tries ten times as many, other ones in every run.
+By default the same cases every time, so that a failure comes from a change, and of many cases half.
+`WAYBILL_EFFORT=10` tries ten times as many as a property names, other ones in every run.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from hypothesis import HealthCheck, Phase, settings
 
 EFFORT = int(os.environ.get("WAYBILL_EFFORT", "1"))
 
+FEW = 8
+"""So many cases of a property are tried in any case."""
+
 
 def properties(examples: int, nightly: int = 0) -> settings:
     """Settings of a property; a failing case is told as it was found, making it smaller is slow.
 
     Args:
-        examples: how many cases there are, times the effort.
+        examples: how many cases there are, times the effort; half of those beyond a few by default.
         nightly: how many there are at least with any effort beyond the usual one.
     """
+    usual = min(examples, max(FEW, examples // 2))
     return settings(
-        max_examples=max(examples * EFFORT, nightly if EFFORT > 1 else 0),
+        max_examples=usual if EFFORT == 1 else max(examples * EFFORT, nightly),
         deadline=None,
         derandomize=EFFORT == 1,
         database=None,

@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark
 PROJECT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("stage_driver.py")
 
-KILLS = int(os.environ.get("WAYBILL_KILLS", "8"))
+KILLS = int(os.environ.get("WAYBILL_KILLS", "3"))
 SEED = int(os.environ.get("WAYBILL_KILLS_SEED", "1" if KILLS < 50 else str(time.time_ns())))
 AGAIN = os.environ.get("WAYBILL_KILLS_AGAIN")
 

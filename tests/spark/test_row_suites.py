@@ -179,7 +179,7 @@ def test_a_batch_that_has_nothing_to_look_at(judge):
     rows = [canal(1, table="notes"), *messages(3)]
     later = {"order": {"ambiguous": "source_time"}}
     judge(rows, notes, **later)
-    gone = [canal(i, "DELETE", es=1800000000000) for i in range(3)]
+    gone = [canal(i, "DELETE", es=1790000000000) for i in range(3)]
     spec, result = judge(gone, missing, notes, orders, batch="b2", **later)
     assert result["outcome"] == "passed"
     assert [check["note"] for check in result["checks"]] == [
@@ -386,7 +386,7 @@ def test_rules_over_time_look_at_what_the_gate_kept_of_the_batches_before(
     later = {"order": {"ambiguous": "source_time"}}
     judge(messages(10), on_rows(expectation("column_values_to_not_be_null", column="id")), **later)
     spec = migration(quality={"suites": ["trends"]}, **later)
-    gone = [canal(i, "DELETE", es=1800000000000) for i in range(6)]
+    gone = [canal(i, "DELETE", es=1790000000000) for i in range(6)]
     (tmp_path / "in/b2.jsonl").write_bytes(b"".join(m + b"\n" for m in gone))
     run_migration(spec, until="validate", batch="b2", spark=spark)
     result = read_result(spec, "b2")

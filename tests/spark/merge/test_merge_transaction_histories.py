@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-BATCHES = 4
+BATCHES = 3
 TYPES = {"id": "int64", "n": "int64", "t": "string"}
 
 

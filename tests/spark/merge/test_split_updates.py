@@ -108,7 +108,7 @@ def test_any_cut_gives_the_tables_of_one_batch(spark, migration, tiny, tmp_path,
     """Damaged messages are taken up once they are mended, after what is newer, each once."""
     choose = random.Random(seed).randrange
     histories = [split_history(choose, 12, first=10 * n) for n in range(12)]
-    for number in range(3):
+    for number in range(2):
         for keyed in (True, False):
             table = f"own{number}" if keyed else f"heap{number}"
             made = split_history(choose, 16, table=table, statements=True, keyed=keyed)

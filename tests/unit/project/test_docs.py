@@ -38,15 +38,20 @@ def test_targets_of_make_are_there(page):
     assert named <= targets
 
 
+@pytest.fixture(scope="module")
+def command_line():
+    return typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_and_their_options_are_there(page):
+def test_commands_and_their_options_are_there(page, command_line):
     for line in code_of(page):
         match = re.match(r"(?:\S+=\S+ )*waybill ([a-z][\w -]*.*)", line)
         if match is None:
             continue
         text = re.split(r"\s{3,}|\s#\s", match[1])[0].replace("…", "x")
         words = [word for word in shlex.split(text) if word not in "[]|"]
-        context = typer.main.get_command(app).make_context("waybill", words, resilient_parsing=True)
+        context = command_line.make_context("waybill", words, resilient_parsing=True)
         command = context.command
         while words and hasattr(command, "get_command"):
             found = command.get_command(context, words[0])
