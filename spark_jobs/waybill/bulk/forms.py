@@ -117,7 +117,7 @@ class Forms:
         return read, slow
 
     def _harmless(self, block: Block, slow: Places) -> bool:
-        return all(self._reader.harmless(block.message(number)) for number in slow.tolist())
+        return all(map(self._reader.harmless, block.several(slow.tolist())))
 
     def _read(self, block: Block) -> tuple[list[Rows], Places]:
         found: _Found = []
