@@ -20,7 +20,8 @@ import msgspec
 import pyarrow as pa
 
 from tests.contract.roundtrip import read_settings
-from tests.histories import column_of, edges_of, image
+from tests.histories import column_of, image
+from tests.value_texts import edges_of
 from waybill.batches.bulk_decoding import BulkChangeBatches
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.messages import messages_of

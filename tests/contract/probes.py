@@ -8,7 +8,8 @@ from zlib import crc32
 
 from msgspec import structs
 
-from tests.histories import DDL, SOURCE_TYPES, column_of, edges_of, image
+from tests.histories import DDL, SOURCE_TYPES, column_of, image
+from tests.value_texts import edges_of
 from waybill.records import NO_TABLE, Change, Message, TableSchema, intern_schema
 
 TIME = 1_700_000_000_123_000

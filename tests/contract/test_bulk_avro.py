@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from tests.contract.effort import properties
 from tests.contract.roundtrip import read_settings, rules_for
-from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
+from tests.histories import SOURCE_TYPES, column_of, image
+from tests.value_texts import HARD, edges_of
 from waybill.batches.arrow_blocks import messages_block
 from waybill.batches.bulk_decoding import BulkChangeBatches
 from waybill.batches.bulk_encoding import BulkMessageBatches

@@ -8,13 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.contract.roundtrip import rules_for, write_settings
-from tests.contract.test_bulk import (
-    WRITTEN,
-    agree,
-    agree_on_the_outbox,
-    encoded,
-    settings_for,
-)
+from tests.contract.test_bulk import WRITTEN, agree, settings_for
+from tests.contract.test_bulk_rows import agree_on_the_outbox, encoded
 from tests.histories import column_of, image
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.message_rows import CHANGE

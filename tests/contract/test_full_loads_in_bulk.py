@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from tests.contract.test_bulk import READ, archive_of, settings_for, stream
+from tests.contract.test_bulk import READ, settings_for, stream
+from tests.contract.test_bulk_rows import archive_of
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.messages import messages_of
 from waybill.convert.full_loads import has_full_loads

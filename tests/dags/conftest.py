@@ -174,7 +174,13 @@ def manager(shown, monkeypatch):
 def runs(monkeypatch):
     """What Airflow knows: DAGs by their id, and runs by theirs."""
     from tests.dags.asking import FAILED
-    from waybill_airflow.web import app, batch_view, migration_view, migrations_view
+    from waybill_airflow.web import (
+        app,
+        batch_view,
+        failed_batches,
+        migration_view,
+        migrations_view,
+    )
     from waybill_airflow.web.airflow_runs import DagFacts
 
     known = SimpleNamespace(dags={"parcels_failing": DagFacts(last=FAILED)}, runs={}, tasks={})
@@ -185,8 +191,12 @@ def runs(monkeypatch):
     for module in (migrations_view, migration_view):
         monkeypatch.setattr(module, "dag_facts", facts)
     monkeypatch.setattr(app, "run_of", lambda dag_id, run_id: known.runs.get((dag_id, run_id)))
-    of_batches = {run.batch: run for run in known.runs.values()}
-    monkeypatch.setattr(batch_view, "runs_by_batch", lambda _dag_id, _limit: of_batches)
+
+    def by_batch(dag_id, _limit):
+        return {run.batch: run for (of, _), run in known.runs.items() if of == dag_id}
+
+    for module in (batch_view, failed_batches):
+        monkeypatch.setattr(module, "runs_by_batch", by_batch)
     monkeypatch.setattr(batch_view, "task_states", lambda _dag_id, _run_id: known.tasks)
     return known
 

@@ -115,8 +115,10 @@ def test_files_of_migrations_are_read_once_while_they_stay(client, shown, monkey
 
 def test_runs_are_found_in_airflows_database(airflow_home):
     from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from airflow.utils.types import DagRunType
+    from sqlalchemy import insert
 
     moment = datetime(2026, 11, 26, 16, tzinfo=UTC)
     with create_session() as session:
@@ -130,16 +132,27 @@ def test_runs_are_found_in_airflows_database(airflow_home):
                 conf=conf,
             )
             session.add(run)
+        session.flush()
+        states = {"publish": "failed", "merge": "failed", "ask": "failed", "validate": None}
+        for task, state in states.items():
+            # Only a task of a DAG makes one by itself.
+            row = {"dag_id": "pages", "run_id": "r1", "task_id": task, "state": state}
+            session.execute(insert(TaskInstance.__table__).values(pool="default_pool", **row))
     try:
-        assert airflow_runs.run_of("pages", "r1") == RunFacts("r1", "failed", "b-9")
+        assert airflow_runs.run_of("pages", "r1") == RunFacts("r1", "failed", "b-9", "merge")
+        assert airflow_runs.run_of("pages", "r0").stage == ""
         assert airflow_runs.run_of("pages", "r7") is None
         found = airflow_runs.runs_by_batch("pages", 10)
         assert found["b-9"].run_id == "r1"
         assert [run.run_id for run in found.values() if run.batch.startswith("20261126T16")] == [
             "r0"
         ]
-        assert airflow_runs.task_states("pages", "r1") == {}
+        assert found["b-9"].stage == "merge"
+        known = {task: state or "" for task, state in states.items()}
+        assert airflow_runs.task_states("pages", "r1") == known
+        assert airflow_runs.task_states("pages", "r0") == {}
         assert airflow_runs.dag_facts(["pages"]) == {}, "Airflow does not know the DAG itself"
     finally:
         with create_session() as session:
-            session.query(DagRun).filter(DagRun.dag_id == "pages").delete()
+            for table in (TaskInstance, DagRun):
+                session.query(table).filter(table.dag_id == "pages").delete()

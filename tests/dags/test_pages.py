@@ -21,7 +21,7 @@ from waybill.overview.keeping import failures_kept
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import LocalStore
 from waybill_airflow.web import condition, migration_view
-from waybill_airflow.web.airflow_runs import RunFacts
+from waybill_airflow.web.airflow_runs import DagFacts, RunFacts
 
 pytestmark = pytest.mark.airflow
 
@@ -93,6 +93,47 @@ def test_a_failed_run_says_why_on_the_page_of_its_migration(client, stopped):
     assert "WB-4005, “A column was renamed”, has a section in the runbook." in page.text
     for_others = migration_view.migration_view(spec, may_trigger=True, sees_values=False).failure
     assert (for_others.code, for_others.sentence) == ("WB-4005", "")
+
+
+def test_a_batch_whose_run_failed_says_in_which_stage(client, manager, runs, tmp_path, monkeypatch):
+    showcase, manager.known = Showcase(tmp_path), {"orders"}
+
+    def stopped(lake):
+        lake.snapshot("b-9", 41_000)
+        lake.convert("b-9")
+
+    showcase.with_lake("orders", stopped, batches=1)
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+
+    def words():
+        found = read(client, "/migrations").text, read(client, "/dags/orders").text
+        return [re.search(about, text)[1] for about, text in zip(abouts, found, strict=True)]
+
+    state = r"(under way|failed(?: in \w+)?)"
+    abouts = [rf"datahub-blob .*? ago {state} 41,000", rf"b-9 {state} – \S+ \S+ UTC 41,000"]
+    assert words() == ["under way"] * 2, "Airflow has forgotten its run"
+    mine, next_one = (RunFacts(f"r{n}", "failed", f"b-{n}", "merge") for n in (9, 10))
+    runs.dags["orders"] = DagFacts(last=mine)
+    assert words() == ["failed in merge"] * 2
+    # Another run came since, and had nothing of its own to archive.
+    runs.dags["orders"], runs.runs["orders", "r9"] = DagFacts(last=next_one), mine
+    assert words() == ["failed in merge"] * 2
+    page = read(client, "/batches/orders/b-9").text
+    assert "b-9 failed in merge" in page
+    assert "Its run failed in merge; the next run goes on from there." in page
+    assert re.search(r"convert 41,000", page)
+    assert "merge failed It has not reached this batch yet" in page
+    assert "validate waiting" in page
+    runs.dags["orders"] = DagFacts(last=mine._replace(stage=""))
+    assert words() == ["failed"] * 2
+    runs.dags["orders"] = DagFacts(last=mine._replace(state="running"))
+    assert words() == ["under way"] * 2
+
+
+def test_a_batch_that_was_published_stays_so_whatever_its_run_says(client, runs):
+    batch = FAILED.batch
+    for name in ("/migrations", "/dags/parcels_failing", f"/batches/parcels_failing/{batch}"):
+        assert "failed in" not in read(client, name).text
 
 
 def test_why_another_batch_failed_is_not_why_this_one_did(client, stopped):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from msgspec import Raw
 
-from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of
+from tests.histories import SOURCE_TYPES, column_of
+from tests.value_texts import HARD, edges_of
 from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.value_kinds import BAD
 from waybill.envelopes.canal import values as canal

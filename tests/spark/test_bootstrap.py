@@ -307,6 +307,37 @@ def test_targets_that_begin_once_again_and_those_that_need_not(place):
     assert "bootstrap" not in waybill.stage("convert").details
 
 
+def test_a_target_waits_for_a_transaction_of_a_batch_before_the_last(place):
+    """The last batch lets nothing wait, and the tables lack what others got by then."""
+    here = place(envelope="debezium-json", tables={"shop.t": KEY})
+    here.targets = [{"envelope": "maxwell", "name": "first"}]
+
+    def put(number: int, transaction: str | None = None) -> bytes:
+        (message,) = debezium_mysql(Event(number, "insert", None, row(number, f"v{number}"), 0))
+        found = json.loads(message)
+        if transaction is not None:
+            order = {"total_order": 1, "data_collection_order": 1}
+            found["transaction"] = {"id": transaction, **order}
+        return json.dumps(found).encode()
+
+    def mark(status: str, count: int | None) -> bytes:
+        events = count and [{"data_collection": "shop.t", "event_count": count}]
+        event = {"status": status, "id": "x", "ts_ms": 1, "event_count": count}
+        return json.dumps({**event, "data_collections": events}).encode()
+
+    first = here.run("b1", put(10), mark("BEGIN", None), put(20, "x")).stage("merge")
+    assert (first.rows_out, first.waiting) == (1, 1)
+    assert here.run("b2", put(30)).stage("merge").waiting == 0
+    here.add({"envelope": "maxwell", "name": "late"})
+    for batch, messages in (("b3", [put(40)]), ("b4", [mark("END", 1)])):
+        waybill = here.run(batch, *messages)
+        assert waybill.stage("convert").details["waits_to_begin"] == ["late"]
+        assert "wait for the end of 1 transaction;" in waybill.stage("convert").warnings[0]
+    here.run("b5", put(50))
+    assert set(here.rows("shop.t")) == {10, 20, 30, 40, 50}
+    assert table_in_order("maxwell", here.sent("late")) == here.rows("shop.t")
+
+
 def test_a_target_begins_with_every_change(place):
     here = place(quality={"max_refused_share": 0.1})
     here.run("b1", insert(1, 1, "a"), insert(2, 2, "b"), update(3, row(1, "a"), row(1, "c")))

@@ -148,6 +148,24 @@ def test_a_large_table_is_searched_and_not_counted(spark, grown):
     assert table_profiles(spark, [table._replace(written=None)], "b2") == [profile]
 
 
+def test_tasks_do_not_open_more_files_than_they_should(spark, grown, monkeypatch):
+    """As a table has them that nobody compacts; its figures are the same the other way."""
+    branch, lake = waiting(spark, grown), Lake.open(spark, grown)
+
+    def staged(most: int):
+        monkeypatch.setattr("waybill.validate.table_profiles.MOST_FILES", most)
+        (table,) = staged_tables(lake, {branch.table: branch.name}, "b2")
+        return table
+
+    files = staged(2_000).files
+    there = len(files) + len({path for file in files for path in file.deletes})
+    assert there > len(files) > 1
+    assert staged(there).files == files
+    assert staged(there - 1).files is None
+    found = [table_profiles(spark, [staged(most)], "b2") for most in (there, there - 1)]
+    assert found == [[table_figures("shop.orders", 40, 1, 4)]] * 2
+
+
 KEYS = {
     "a row of the batch, once more": ('_waybill_key = \'{"id":"100"}\'', {}),
     "a row of before, once more": ('_waybill_key = \'{"id":"9"}\'', {}),

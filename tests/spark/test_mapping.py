@@ -279,6 +279,28 @@ def test_a_condition_on_a_column_that_came_later(spark, run):
         run([message(9, "INSERT", None, row(4))], **fields)
 
 
+def test_replayed_rows_from_before_a_column_came(spark, migration, tmp_path):
+    """Nothing else of the batch lacks it, so nobody has looked for statements before."""
+    asked = {"columns": {**KEY["columns"], "city": "string"}, "key": ["id"]}
+    fields = {
+        "tables": {"shop.people": asked},
+        "map": [{"tables": "shop.people", "where": "city IS NULL"}],
+        "quality": {"max_refused_share": 1},
+    }
+    messages = [
+        message(1, "INSERT", None, row(1)),
+        statement(5, "ALTER TABLE people ADD COLUMN city VARCHAR(20)"),
+    ]
+    wrong, spec = migration(**fields), migration(**fields, envelope="oms-default")
+    (tmp_path / "in/1.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
+    first = run_migration(wrong, batch="b1", until="convert", spark=spark).stage("convert")
+    assert (first.rows_in, sum(first.refused.values())) == (2, 2)
+    waybill = run_migration(spec, batch="b2", mode="replay", spark=spark)
+    assert [r["id"] for r in rows_of(spark, spec, "shop.people")] == [1]
+    waybill.stage("convert").reconcile()
+    assert not waybill.stage("convert").refused
+
+
 def test_the_example_of_the_docs(spark, tmp_path):
     page = (PROJECT / "docs/mapping.md").read_text(encoding="utf-8")
     text = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
@@ -13,15 +13,27 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import func, select
 
+from waybill.report import STAGES
 from waybill_airflow.params import BATCH_PATTERN, batch_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 
 class RunFacts(NamedTuple):
-    """A run: its id, its state in Airflow, and the batch that it stands for."""
+    """A run.
+
+    Attributes:
+        run_id: its id.
+        state: in Airflow's words.
+        batch: the batch that it stands for.
+        stage: the first whose task has failed; empty where none has, or the run has not failed.
+    """
 
     run_id: str
     state: str
     batch: str
+    stage: str = ""
 
 
 class DagFacts(NamedTuple):
@@ -45,8 +57,8 @@ def dag_facts(dag_ids: Iterable[str]) -> dict[str, DagFacts]:
         newest = (
             select(func.max(DagRun.id)).where(DagRun.dag_id.in_(wanted)).group_by(DagRun.dag_id)
         )
-        runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest)))
-        last = {run.dag_id: _facts(run) for run in runs}
+        runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest))).all()
+        last = {run.dag_id: facts for run, facts in zip(runs, _facts(session, runs), strict=True)}
         columns = (DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after)
         rows = session.execute(select(*columns).where(DagModel.dag_id.in_(wanted))).all()
         return {dag: DagFacts(paused, due, last.get(dag)) for dag, paused, due in rows}
@@ -56,7 +68,7 @@ def runs_by_batch(dag_id: str, limit: int) -> dict[str, RunFacts]:
     """The last runs of a DAG by the batch that they stand for; of several the newest."""
     with create_session() as session:
         found = _runs(dag_id).order_by(DagRun.id.desc()).limit(limit)
-        facts = [_facts(run) for run in session.scalars(found)]
+        facts = _facts(session, session.scalars(found).all())
     return {run.batch: run for run in reversed(facts)}
 
 
@@ -64,7 +76,7 @@ def run_of(dag_id: str, run_id: str) -> RunFacts | None:
     """A run, None where there is none."""
     with create_session() as session:
         run = session.scalar(_runs(dag_id).where(DagRun.run_id == run_id))
-        return None if run is None else _facts(run)
+        return None if run is None else _facts(session, [run])[0]
 
 
 def task_states(dag_id: str, run_id: str) -> dict[str, str]:
@@ -79,7 +91,38 @@ def _runs(dag_id: str) -> Any:
     return select(DagRun).where(DagRun.dag_id == dag_id)
 
 
-def _facts(run: DagRun) -> RunFacts:
+def _facts(session: Session, runs: Sequence[DagRun]) -> list[RunFacts]:
+    failed = _failed_stages(session, [run for run in runs if run.state == "failed"])
+    return [
+        RunFacts(
+            run.run_id,
+            str(run.state or ""),
+            _batch(run),
+            failed.get((run.dag_id, run.run_id), ""),
+        )
+        for run in runs
+    ]
+
+
+def _batch(run: DagRun) -> str:
     named = run.conf.get("batch") if isinstance(run.conf, dict) else None
     usable = isinstance(named, str) and re.fullmatch(BATCH_PATTERN, named)
-    return RunFacts(run.run_id, str(run.state or ""), str(named) if usable else batch_of(run))
+    return str(named) if usable else batch_of(run)
+
+
+def _failed_stages(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], str]:
+    """The first stage that failed of some runs, by DAG and run."""
+    if not runs:
+        return {}
+    task = TaskInstance
+    wanted = select(task.dag_id, task.run_id, task.task_id).where(
+        task.dag_id.in_({run.dag_id for run in runs}),
+        task.run_id.in_({run.run_id for run in runs}),
+        task.task_id.in_(STAGES),
+        task.state == "failed",
+    )
+    found: dict[tuple[str, str], str] = {}
+    rows = sorted(session.execute(wanted), key=lambda row: STAGES.index(row.task_id))
+    for dag_id, run_id, stage in rows:
+        found.setdefault((dag_id, run_id), stage)
+    return found

@@ -8,12 +8,13 @@ from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.made_ids import made_ids_sentence
 from waybill.overview.files import read_account
-from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
+from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN, UNDER_WAY
 from waybill.protocol import CAPABILITIES
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
+from waybill_airflow.web.failed_batches import FAILED
 from waybill_airflow.web.file_view import FileView, file_view
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class BatchView(NamedTuple):
     Attributes:
         name: of the migration.
         account: the batch.
+        failed: the stage in which its run failed, empty where no stage is known to have; None
+            where the run did not fail, or the batch went on without it.
         sentence: what became of it.
         run: its run in Airflow, None where it has none (any more).
         tasks: states of the run's tasks.
@@ -64,6 +67,7 @@ class BatchView(NamedTuple):
 
     name: str
     account: BatchAccount
+    failed: str | None
     sentence: str
     run: RunFacts | None
     tasks: dict[str, str]
@@ -99,10 +103,13 @@ def batch_view(
         return None
     run = run or runs_by_batch(spec.name, RUNS_SEARCHED).get(batch)
     refused = any(stage.refused for stage in account.stages)
+    stopped = run is not None and run.state == FAILED and account.state == UNDER_WAY
+    failed = run.stage if stopped and run is not None else None
     return BatchView(
         name=spec.name,
         account=account,
-        sentence=_sentence(account),
+        failed=failed,
+        sentence=_sentence(account, failed),
         run=run,
         tasks={} if run is None else task_states(spec.name, run.run_id),
         warnings=[(stage.stage, text) for stage in account.stages for text in stage.warnings],
@@ -119,7 +126,7 @@ def batch_view(
     )
 
 
-def _sentence(account: BatchAccount) -> str:
+def _sentence(account: BatchAccount, failed: str | None) -> str:
     read = account.stages[0]
     sent = sum(target.published or 0 for target in account.targets)
     begin = f"It read {counted(read.rows_in, 'message', style=',')}."
@@ -137,6 +144,9 @@ def _sentence(account: BatchAccount) -> str:
         return f"{begin} The gate held it, and it was dropped; no change was lost by that."
     if account.state == TAKEN:
         return f"{begin} Its run ended early, and a later batch took over what it had left."
+    if failed is not None:
+        where = f" in {failed}" if failed else ""
+        return f"{begin} Its run failed{where}; the next run goes on from there."
     return f"{begin} It is not published yet; it is at the first stage that says so."
 
 

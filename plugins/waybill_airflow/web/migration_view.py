@@ -23,6 +23,7 @@ from waybill_airflow.web.condition import (
     quarantine_steps,
     usual_steps,
 )
+from waybill_airflow.web.failed_batches import failed_batches
 from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.source_view import SourceView, source_view
 from waybill_airflow.web.wording import clock
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from waybill_airflow.web.charts import Chart
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
+
+RUNS_SEARCHED = 1000
+"""So many of the newest runs are looked through for those of batches that are not done."""
 
 
 class FailureView(NamedTuple):
@@ -82,6 +86,7 @@ class MigrationView:
         tables: the first of them.
         more_tables: how many there are beside them.
         batches: the last of them.
+        failed: by batch the stage in which its run failed, see `failed_batches`.
         more_batches: how many there are beside them.
         status: the command that tells all of it.
         now: as of when.
@@ -107,6 +112,7 @@ class MigrationView:
     tables: list[TableLine]
     more_tables: int
     batches: list[BatchLine]
+    failed: dict[str, str]
     more_batches: int
     status: str
     now: datetime
@@ -128,7 +134,7 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
     except WaybillError as error:
         problem = str(error)
     condition = condition_of(spec, index, facts, now, problem)
-    failed = facts.last if condition.word == FAILING else None
+    failed_run = facts.last if condition.word == FAILING else None
     envelope = spec.source.envelope
     ends = [("Source", Place(envelope, envelope, place_of(spec.source)))]
     ends += [("Target", Place(t.label, t.envelope, place_of(t))) for t in spec.publish]
@@ -142,8 +148,8 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
         ends=ends,
         index=index,
         source=source_view(look, index),
-        failed_run=failed.run_id if failed else "",
-        failure=_failure(spec, failed.batch, sees_values) if failed else None,
+        failed_run=failed_run.run_id if failed_run else "",
+        failure=_failure(spec, failed_run.batch, sees_values) if failed_run else None,
         busy_run=facts.last if facts.last is not None and facts.last.state in BUSY else None,
         quarantine=quarantine_steps(spec),
         usual=[] if condition.word in (HELD, NEVER_RAN) else usual_steps(spec),
@@ -157,6 +163,7 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
         tables=tables[:SHOWN_TABLES],
         more_tables=max(0, len(tables) - SHOWN_TABLES),
         batches=batches[:SHOWN_BATCHES],
+        failed=failed_batches(spec.name, batches[:SHOWN_BATCHES], facts.last, RUNS_SEARCHED),
         more_batches=max(0, len(batches) - SHOWN_BATCHES),
         status=spec.command("status", "FILE"),
         now=now,

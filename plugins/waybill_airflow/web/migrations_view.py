@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
 from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
+from waybill_airflow.web.failed_batches import failed_batches
 from waybill_airflow.web.known_migrations import known_migrations
 from waybill_airflow.web.lake_outlines import outlines
 from waybill_airflow.web.source_view import SourceView, source_view
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 VERDICTS = 14
 """So many verdicts of the gate a row shows."""
 
+RUNS_SEARCHED = 20
+"""So many of the newest runs of a DAG are looked through for that of the last batch, if that batch
+is not done and the last run was another's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -37,6 +42,8 @@ class Row:
         facts: what Airflow says.
         index: what its lake says.
         last: its last batch.
+        failed: the stage in which the run of that batch failed, empty where no stage is known to
+            have; None where the run did not fail.
         verdicts: of the last batches, oldest first.
         line: points of the line of messages read.
         source: what waits at its source.
@@ -48,6 +55,7 @@ class Row:
     facts: DagFacts
     index: Index | None = None
     last: BatchLine | None = None
+    failed: str | None = None
     verdicts: Sequence[BatchLine] = ()
     line: str = ""
     source: SourceView | None = None
@@ -102,6 +110,7 @@ def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetim
     index = outline.index
     condition = condition_of(spec, index, facts, now, outline.problem)
     batches = [] if index is None else index.batches
+    failed = failed_batches(spec.name, batches[:1], facts.last, RUNS_SEARCHED)
     values = [batch.rows_in for batch in reversed(batches)]
     return Row(
         name=spec.name,
@@ -110,6 +119,7 @@ def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetim
         facts=facts,
         index=index,
         last=batches[0] if batches else None,
+        failed=failed.get(batches[0].batch) if batches else None,
         verdicts=batches[:VERDICTS][::-1],
         line=sparkline(values),
         source=source_view(outline.source, index),

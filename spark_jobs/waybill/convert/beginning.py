@@ -8,12 +8,15 @@ transaction.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from waybill.counting import counted
-from waybill.lake.decisions import waiting_merge
-from waybill.lake_columns import BOOTSTRAP
+from waybill.lake.decisions import MERGE, waiting_merge
+from waybill.lake_columns import BOOTSTRAP, MERGE_STATE
+from waybill.mapping.rules import Rules
 from waybill.report import TABLES_HELD
+from waybill.spec.mapping import rules_of
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
@@ -73,7 +76,8 @@ def why_waits(lake: History, target: Target | None = None) -> str | None:
 
     Args:
         lake: the lake.
-        target: one that begins with changes can do so at any time.
+        target: the target; None for one that takes every table. One that begins with changes can
+            do so at any time, and none waits for a table that it leaves out.
     """
     if target is not None and target.bootstrap == "archive":
         return None
@@ -86,17 +90,41 @@ def why_waits(lake: History, target: Target | None = None) -> str | None:
     written = _decoded(lake, encoded.cursor["changes"]["upto"])
     if written != _decoded(lake, merged.cursor["changes"]):
         return f"batch {encoded.batch} is converted and has not passed the gate"
-    tables = merged.report["details"].get(TABLES_HELD)
-    if tables:
-        return "; ".join(
-            f"{name} waits for a decision since batch {held['since']}: {held['why']}"
-            for name, held in tables.items()
-        )
-    waiting = merged.report["waiting"]
+    taken = Rules() if target is None else rules_of(target.select, [])
+    tables = merged.report["details"].get(TABLES_HELD, {})
+    waiting = [
+        f"{name} waits for a decision since batch {held['since']}: {held['why']}"
+        for name, held in tables.items()
+        if taken.chooses(name)
+    ]
     if waiting:
-        rows = counted(waiting, "change waits", "changes wait")
-        return f"{rows} for the end of a transaction"
+        return "; ".join(waiting)
+    open_ones = _with_changes(lake, merged)
+    if open_ones:
+        return f"changes wait for the end of {counted(open_ones, 'transaction')}"
     return None
+
+
+def _with_changes(lake: History, merged: Commit) -> int:
+    """How many transactions are open after a merge, if changes may wait for the end of one.
+
+    A later batch may have brought none of those changes, so that its report counts none.
+    """
+    wanted = {"kind": [MERGE_STATE], "batch": [merged.batch]}
+    (row,) = lake.scan(lake.log("merges"), ["body"], wanted)
+    open_ones = json.loads(row["body"]).get("open", [])
+    # Up to where the merges before those that met them had read.
+    begins = {one["after"] for one in open_ones}
+    for commit in lake.commits(lake.log("merges")):
+        if not begins:
+            return 0
+        if commit.stage == MERGE:
+            begins.discard(commit.cursor["changes"])
+            if begins and commit.report["waiting"]:
+                return len(open_ones)
+    # Of merges that upkeep has expired nobody knows whether changes waited.
+    cut = begins - {None} or (begins and lake.known_since(lake.log("merges")))
+    return len(open_ones) if cut else 0
 
 
 def sentence_of(label: str, why: str | None) -> str:

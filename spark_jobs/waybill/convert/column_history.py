@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from waybill.report import StageReport
     from waybill.spark_tasks.worker_startup import Make
     from waybill.stage_context import StageContext
+
+Decoded = TypeVar("Decoded")
 
 STATEMENTS = "column_statements"
 """The detail that tells what statements did to columns that rows lacked, by table."""
@@ -77,22 +79,28 @@ class ColumnHistories:
         by_source_time = self._context.spec.order.ambiguous == "source_time"
         return ColumnHistory(found, by_source_time, self._looked)
 
-    def settle(self, decode: Callable[[], object]) -> None:
+    def settle(self, decode: Callable[[], Decoded]) -> Decoded:
         """Decode; once more, with all statements, where a row lacks a column of a condition.
+
+        The first try ends at the first such row, and most batches have none: to read the statements
+        before each of them would cost more.
 
         Args:
             decode: does it, with the `history` of that moment.
+
+        Returns:
+            What it gives.
 
         Raises:
             MissingColumnError: nobody knows why a row lacks one.
         """
         try:
-            decode()
+            return decode()
         except MissingColumnError:
             if self._looked:
                 raise
-            self._look()
-            decode()
+        self._look()
+        return decode()
 
     def tell(self, report: StageReport) -> None:
         """Keep what was found with the batch."""
@@ -138,7 +146,8 @@ class ColumnHistories:
             for batch in batches:
                 for message in messages_of(batch):
                     # Most messages are rows; nothing else is decoded a second time.
-                    if message.value is not None and b"alter" in message.value.lower():
+                    text = b"" if message.value is None else message.value.lower()
+                    if b"alter" in text or b"sp_rename" in text:
                         for change in decode_message(decoder, message):
                             found += asked.of(change)
             schemas.end()

@@ -23,7 +23,7 @@ from waybill.convert.shards import JoinedTables, known_floors
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
 from waybill.envelopes.pairs import PairJoiner
-from waybill.errors import ReconciliationError
+from waybill.errors import MissingColumnError, ReconciliationError
 from waybill.lake import Span
 from waybill.lake.decisions import drop_is_next
 from waybill.lake.names import literal
@@ -37,6 +37,7 @@ from waybill.order import CHANGE
 from waybill.records import TableSchema
 from waybill.report import NEWEST, TRIED_AGAIN
 from waybill.spark_tasks.counters import Tally
+from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
@@ -228,16 +229,26 @@ class Decoding:
             F.broadcast(refused), place, "left_semi"
         )
         tally = Tally(self.context.spark.sparkContext)
-        made = messages.mapInArrow(light(self._decode(tally)), from_arrow_schema(CHANGES))
-        decoded = made.persist()
-        rows = decoded.where("outcome <> 'schema'")
-        # A refusal may be of the whole message, also where some rows of it were taken before.
-        again = rows.where("outcome = 'refused'")
-        others = rows.where("outcome <> 'refused'").join(
-            taken.select(*place, "index"), [*place, "index"], "left_anti"
-        )
-        fresh = others.unionByName(again).persist()
-        count = fresh.count()
+
+        def decode() -> tuple[DataFrame, DataFrame, int]:
+            made = messages.mapInArrow(light(self._decode(tally)), from_arrow_schema(CHANGES))
+            decoded = made.persist()
+            rows = decoded.where("outcome <> 'schema'")
+            # A refusal may be of the whole message, also where some rows of it were taken before.
+            again = rows.where("outcome = 'refused'")
+            others = rows.where("outcome <> 'refused'").join(
+                taken.select(*place, "index"), [*place, "index"], "left_anti"
+            )
+            fresh = others.unionByName(again).persist()
+            try:
+                with unwrapped():
+                    return decoded, fresh, fresh.count()
+            except MissingColumnError:
+                for frame in (fresh, decoded):
+                    frame.unpersist()
+                raise
+
+        decoded, fresh, count = self.columns.settle(decode)
         joined = tally.totals["joined"]
         # What this batch itself has refused by now stays so.
         named = "" if batches is None else f" AND batch IN ({', '.join(map(literal, batches))})"

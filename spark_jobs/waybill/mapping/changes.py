@@ -9,10 +9,11 @@ import msgspec
 from waybill.caches import Bounded
 from waybill.errors import Code, ConfigurationError, MissingColumnError, Refusal
 from waybill.mapping.carried import carried_with
-from waybill.mapping.column_history import NO_HISTORY, with_columns_to_come
+from waybill.mapping.column_history import NO_HISTORY, columns_left_out, with_columns_to_come
 from waybill.mapping.column_renames import check_renames
 from waybill.mapping.moves import moved
 from waybill.mapping.rules import NOT_MET
+from waybill.mapping.schema_renames import check_schema_renames
 from waybill.mapping.shards import (
     EMPTIED,
     OF_ONE,
@@ -189,20 +190,26 @@ class ChangeMapper:
         """What becomes of a change of a table with a condition.
 
         Raises:
-            MissingColumnError: a row lacks a column of the condition that may have come later.
+            MissingColumnError: a row lacks a column of the condition that may have come later, for
+                all that is known by now.
         """
-        left_out: list[str] = []
+        history = self._history
         if change.operation in ROW_OPERATIONS:
             for name in mapped.lacks:
-                if not self._history.came_later(name, change):
+                if not (history.complete and history.came_later(name, change)):
                     raise _missing(name, mapped)
-            change, left_out = with_columns_to_come(change, mapped.asked, self._history)
         try:
             found = moved(change, holds)
         except Refusal as refusal:
-            if left_out and not self._history.complete:
+            # What needs no history is the same whether or not anybody has looked it up.
+            left_out = columns_left_out(change, mapped.asked)
+            if left_out and not history.complete:
                 raise _missing(left_out[0], mapped) from refusal
-            return Mapped(None, refusal.kind, refusal.sentence)
+            change = with_columns_to_come(change, mapped.asked, history)
+            try:
+                found = moved(change, holds)
+            except Refusal as still:
+                return Mapped(None, still.kind, still.sentence)
         if found is None:
             return Mapped(None, NOT_MET)
         return self._made(found, mapped, found is not change)
@@ -211,11 +218,13 @@ class ChangeMapper:
         """See that a statement takes no column away from what hides it.
 
         Raises:
-            ConfigurationError: see `check_renames` and `check_table_renames`.
+            ConfigurationError: see `check_renames`, `check_table_renames` and
+                `check_schema_renames`.
         """
         if operation in ("ddl", "other") and self.rules.hides_columns:
             check_renames(text, schema, self.of)
             check_table_renames(text, schema, self.rules)
+            check_schema_renames(text, schema, self.rules)
 
     def several(self, operation: str, text: str | None, schema: TableSchema) -> Several | None:
         """What a statement means that empties several tables; see `of_several`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from waybill.mapping.column_renames import exact_name, renames_in
+from waybill.mapping.column_renames import exact_name, renames_by_procedure, renames_in
 from waybill.mapping.sql import NUMBERED
 from waybill.mapping.statements import parsed, table_named
 from waybill.order import FULL_ROW, sequence_of
@@ -63,7 +63,8 @@ class ColumnHistory:
     Attributes:
         statements: by the source's qualified name of the table.
         by_source_time: whether times order what has no sequence id.
-        complete: whether all statements that there are have been looked at.
+        complete: whether all statements that there are have been looked at. As long as they have
+            not, none of them decides anything: one that is not known yet may stand in between.
     """
 
     statements: Mapping[str, tuple[ColumnStatement, ...]] = field(default_factory=dict)
@@ -88,10 +89,25 @@ class ColumnHistory:
 NO_HISTORY = ColumnHistory()
 
 
+def columns_left_out(change: Change, asked: Mapping[str, int]) -> list[str]:
+    """The columns of a condition that a message names and says nothing of, in one row or both.
+
+    Args:
+        change: of a table with a condition.
+        asked: the columns of the condition, and their places.
+    """
+    images = [image for image in (change.before, change.after) if image is not None]
+    return [
+        name
+        for name, place in asked.items()
+        if any(getattr(image, f"f{place}") is UNSET for image in images)
+    ]
+
+
 def with_columns_to_come(
     change: Change, asked: Mapping[str, int], history: ColumnHistory
-) -> tuple[Change, list[str]]:
-    """A change whose rows have null in columns that came later, and which others it leaves out.
+) -> Change:
+    """A change whose rows have null in columns that came later.
 
     Some connectors describe old rows by the columns that the table has now.
 
@@ -100,14 +116,12 @@ def with_columns_to_come(
         asked: the columns of the condition, and their places.
         history: when they came.
     """
-    fields = {f"f{place}": name for name, place in asked.items()}
-    images = [image for image in (change.before, change.after) if image is not None]
-    lacking = {f: n for f, n in fields.items() if any(getattr(i, f) is UNSET for i in images)}
-    later = [f for f, name in lacking.items() if history.came_later(name, change)]
-    if later:
-        before, after = (_with_nulls(image, later) for image in (change.before, change.after))
-        change = msgspec.structs.replace(change, before=before, after=after)
-    return change, [name for f, name in lacking.items() if f not in later]
+    left_out = columns_left_out(change, asked)
+    later = [f"f{asked[name]}" for name in left_out if history.came_later(name, change)]
+    if not later:
+        return change
+    before, after = (_with_nulls(image, later) for image in (change.before, change.after))
+    return msgspec.structs.replace(change, before=before, after=after)
 
 
 def _with_nulls(image: Any, fields: Iterable[str]) -> Any:
@@ -130,23 +144,36 @@ def column_statements(change: Change) -> Iterator[tuple[TableSchema, ColumnState
     """What the statement of a change did to columns, with the table that it altered."""
     from sqlglot import exp
 
+    source = change.schema
     if change.operation != "ddl" or change.ddl_text is None:
         return
-    found = parsed(change.ddl_text, change.schema.dialect)
+
+    def told(column: str, null: bool) -> ColumnStatement:
+        message = change.message
+        place = (message.topic, message.partition, message.offset)
+        return ColumnStatement(column, null, change.order_key, change.source_time, place)
+
+    for rename in renames_by_procedure(change.ddl_text, source):
+        altered = _as_rows_call_it(rename.table, source)
+        yield altered, told(rename.old, False)
+        yield altered, told(rename.new, False)
+    found = parsed(change.ddl_text, source.dialect)
     if found is None:
         return
     tree, dialect = found
     if not isinstance(tree, exp.Alter):
         return
-    named = table_named(tree.this, change.schema) if isinstance(tree.this, exp.Table) else None
-    source = change.schema
-    if named is not None and named.qualified_name.casefold() != source.qualified_name.casefold():
-        source = named
-    message = change.message
-    place = (message.topic, message.partition, message.offset)
-    for name, null in _columns(tree, dialect, source):
-        statement = ColumnStatement(name, null, change.order_key, change.source_time, place)
-        yield source, statement
+    named = table_named(tree.this, source) if isinstance(tree.this, exp.Table) else None
+    altered = _as_rows_call_it(named, source)
+    for name, null in _columns(tree, dialect, altered):
+        yield altered, told(name, null)
+
+
+def _as_rows_call_it(named: TableSchema | None, source: TableSchema) -> TableSchema:
+    """The table that a statement names, as the message spells it where it is the same."""
+    if named is None or named.qualified_name.casefold() == source.qualified_name.casefold():
+        return source
+    return named
 
 
 def _columns(tree: exp.Alter, dialect: str, source: TableSchema) -> Iterator[tuple[str, bool]]:

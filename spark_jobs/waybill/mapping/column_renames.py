@@ -7,12 +7,12 @@ in the clear with the next row, so the batch stops until the file names the new 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.shadows import shadow_of
 from waybill.mapping.sql import EXACT, SP_RENAME
-from waybill.mapping.statements import parsed, table_named
+from waybill.mapping.statements import parsed, table_called, table_named
 from waybill.records import intern_schema
 
 if TYPE_CHECKING:
@@ -33,6 +33,22 @@ _PAIRS = re.compile(
     re.IGNORECASE,
 )
 """What renames a column in a statement that is not read any further."""
+_SP_PARTS = re.compile(r'\[([^\]]+)\]|"([^"]+)"|([^.\[\]"]+)')
+"""The parts of the old name that SQL Server's procedure gets."""
+
+
+class ColumnRename(NamedTuple):
+    """A column that gets another name by a statement.
+
+    Attributes:
+        table: its table, None where the statement names none.
+        old: its name until now, as rows spell it.
+        new: its name from now on.
+    """
+
+    table: TableSchema | None
+    old: str
+    new: str
 
 
 def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
@@ -49,19 +65,16 @@ def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
     """
     if text is None or not _HINT.search(text):
         return
-    named, pairs = _renamed(text, source)
-    if not pairs:
-        return
-    for schema in _asked(source, named):
-        table = find(schema)
-        for old, new in pairs:
-            if table is None or not table.hides(old) or table.hides(new, exact=True):
+    for rename in _renamed(text, source):
+        for schema in _asked(source, rename.table):
+            table = find(schema)
+            if table is None or not table.hides(rename.old) or table.hides(rename.new, exact=True):
                 continue
             message = (
-                f"a statement renames {old} of {schema.qualified_name}, which the mapping masks or "
-                f"drops, to {new}, and under that name its values would be shown: name {new} "
-                f"under mask or drop as well (a pattern may name both), or take {old} out of there "
-                "if everybody may see them"
+                f"a statement renames {rename.old} of {schema.qualified_name}, which the mapping "
+                f"masks or drops, to {rename.new}, and under that name its values would be shown: "
+                f"name {rename.new} under mask or drop as well (a pattern may name both), or take "
+                f"{rename.old} out of there if everybody may see them"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
 
@@ -77,30 +90,40 @@ def _asked(source: TableSchema, named: TableSchema | None) -> Iterator[TableSche
         yield intern_schema(schema.database, schema.schema, original, (), None, schema.dialect)
 
 
-def _renamed(text: str, source: TableSchema) -> tuple[TableSchema | None, list[tuple[str, str]]]:
-    """The table that a statement names, and old and new names of columns."""
+def _renamed(text: str, source: TableSchema) -> list[ColumnRename]:
+    """The columns to which a statement gives other names."""
     from sqlglot import exp
 
-    procedures = (
-        one for one in SP_RENAME.finditer(text) if (one["kind"] or "").casefold() == "column"
-    )
-    if renamed := next(procedures, None):
-        *table, old = re.findall(r"\[([^\]]+)\]|([^.\[\]]+)", renamed["old"])
-        parts = ["".join(one) for one in table]
-        named = None
-        if parts:
-            named = intern_schema(source.database, source.schema, parts[-1], (), None, "tsql")
-        return named, [("".join(old), renamed["new"].strip("[]"))]
+    if by_procedure := renames_by_procedure(text, source):
+        return by_procedure
     found = parsed(text, source.dialect)
     if found is None or not isinstance(found[0], exp.Alter):
         pairs = [[name for name in pair if name] for pair in _PAIRS.findall(text)]
-        return None, [(_plain(old, source), _plain(new, source)) for old, new in pairs]
+        return [ColumnRename(None, _plain(old, source), _plain(new, source)) for old, new in pairs]
     tree = found[0]
     table_node = tree.find(exp.Table)
     named = None if table_node is None else table_named(table_node, source)
-    return named, [
-        (exact_name(old, source), exact_name(new, source)) for old, new in renames_in(tree)
+    return [
+        ColumnRename(named, exact_name(old, source), exact_name(new, source))
+        for old, new in renames_in(tree)
     ]
+
+
+def renames_by_procedure(text: str, source: TableSchema) -> list[ColumnRename]:
+    """The columns to which calls of SQL Server's procedure give other names, in their order.
+
+    Args:
+        text: a statement, or several.
+        source: the table that its message names.
+    """
+    found = []
+    for one in SP_RENAME.finditer(text):
+        if (one["kind"] or "").casefold() != "column":
+            continue
+        if parts := ["".join(part) for part in _SP_PARTS.findall(one["old"])]:
+            # The new name is taken as it stands, with any quotes in it.
+            found.append(ColumnRename(table_called(parts[:-1], source), parts[-1], one["new"]))
+    return found
 
 
 def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:

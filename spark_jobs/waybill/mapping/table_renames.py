@@ -36,8 +36,9 @@ _ALTER = re.compile(r"alter\b", re.IGNORECASE)
 _RENAMES = re.compile(
     rf"rename\b{BLANK}(?:tables?\b{BLANK}(?:if\s+exists\s+)?)?", re.IGNORECASE | re.DOTALL
 )
-_PART = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*)"
-_TABLE = rf"{_PART}(?:{BLANK}\.{BLANK}{_PART})*"
+NAME_PART = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*)"
+"""A part of a name in a statement, quoted or not."""
+_TABLE = rf"{NAME_PART}(?:{BLANK}\.{BLANK}{NAME_PART})*"
 _TO = re.compile(
     rf"{BLANK}({_TABLE}){BLANK}\bto\b{BLANK}({_TABLE}){BLANK}(?:,|;?{BLANK}$)",
     re.IGNORECASE | re.DOTALL,
@@ -60,9 +61,9 @@ _RENAMED_TO = re.compile(
     rf"(?!(?:to|as|column|index|key|constraint|partition)\b)({_TABLE})",
     re.IGNORECASE | re.DOTALL,
 )
-_MOVED_TO = re.compile(rf"\bset\b{BLANK}schema\b{BLANK}({_PART})", re.IGNORECASE | re.DOTALL)
+_MOVED_TO = re.compile(rf"\bset\b{BLANK}schema\b{BLANK}({NAME_PART})", re.IGNORECASE | re.DOTALL)
 _TRANSFER = re.compile(
-    rf"\balter\b{BLANK}schema\b{BLANK}({_PART}){BLANK}\btransfer\b{BLANK}"
+    rf"\balter\b{BLANK}schema\b{BLANK}({NAME_PART}){BLANK}\btransfer\b{BLANK}"
     rf"(?:object{BLANK}::{BLANK})?({_TABLE})",
     re.IGNORECASE | re.DOTALL,
 )
@@ -118,7 +119,7 @@ def _renamed(text: str, at: int) -> tuple[tuple[TableName, TableName], ...]:
             return ()
         if pair is None:
             raise UnreadableStatement(text)
-        found.append((_name(pair[1]), _name(pair[2])))
+        found.append((name_parts(pair[1]), name_parts(pair[2])))
         at = pair.end()
     return tuple(found)
 
@@ -142,10 +143,11 @@ def _parts(table: exp.Expr) -> TableName:
     return tuple(Part(part.name, bool(part.args.get("quoted"))) for part in table.parts)
 
 
-def _name(text: str) -> TableName:
+def name_parts(text: str) -> TableName:
+    """The parts of a name as a statement spells it, with dots between them."""
     return tuple(
         Part(part[1:-1], True) if part[0] in '`"[' else Part(part, False)
-        for part in re.findall(_PART, text)
+        for part in re.findall(NAME_PART, text)
     )
 
 
@@ -166,7 +168,7 @@ def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> 
     for old, new in _in_the_end(_stated(text, source), source):
         if not (rules.selects(old) and rules.selects(new)):
             continue
-        shown = _shown(rules.rules_of(old), rules.rules_of(new), source.dialect)
+        shown = newly_shown(rules.rules_of(old), rules.rules_of(new), source.dialect)
         if shown is None:
             continue
         message = (
@@ -197,29 +199,30 @@ def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]
     if start := _ANYWHERE.search(text):
         at = start.end()
         while one := _ONE.match(text, at):
-            pairs.append((_name(one[1]), _name(one[2])))
+            pairs.append((name_parts(one[1]), name_parts(one[2])))
             at = one.end()
     if altered := _ALTERED.search(text):
-        old = _name(altered[1])
+        old = name_parts(altered[1])
         for to in _RENAMED_TO.finditer(text, altered.end()):
-            pairs.append((old, _name(to[1])))
+            pairs.append((old, name_parts(to[1])))
         for to in _MOVED_TO.finditer(text, altered.end()):
-            pairs.append((old, (*_name(to[1]), old[-1])))
+            pairs.append((old, (*name_parts(to[1]), old[-1])))
     return pairs
 
 
 def _by_sql_server(text: str) -> list[tuple[TableName, TableName]] | None:
     """The tables that SQL Server's own ways give another name; None where it is none of these."""
     if procedures := [*SP_RENAME.finditer(text)]:
-        olds = [(_name(one["old"]), one) for one in procedures]
+        olds = [(name_parts(one["old"]), one) for one in procedures]
+        # The new name is taken as it stands, with any quotes and dots in it.
         return [
-            (old, (*old[:-1], *_name(one["new"])))
+            (old, (*old[:-1], Part(one["new"], True)))
             for old, one in olds
             if (one["kind"] or "object").casefold() == "object"
         ]
     if moved := [*_TRANSFER.finditer(text)]:
-        tables = [(_name(one[2]), one) for one in moved]
-        return [(old, (*old[:-2], *_name(one[1]), old[-1])) for old, one in tables]
+        tables = [(name_parts(one[2]), one) for one in moved]
+        return [(old, (*old[:-2], *name_parts(one[1]), old[-1])) for old, one in tables]
     return None
 
 
@@ -262,8 +265,17 @@ def _called(name: TableName, source: TableSchema) -> TableSchema:
     return table_called([p.text if p.quoted else exact(p.text) for p in name], source) or source
 
 
-def _shown(before: list[Rule], now: list[Rule], dialect: str) -> str | None:
-    """What some rules hide and others show: a column or a pattern; None where there is nothing."""
+def newly_shown(before: list[Rule], now: list[Rule], dialect: str) -> str | None:
+    """What the rules of a table's old name hide and those of its new one show.
+
+    Args:
+        before: the rules that the old name has.
+        now: those that the new name has.
+        dialect: the source's SQL.
+
+    Returns:
+        A column, or a pattern of columns; None where there is nothing.
+    """
     hides = [pattern for rule in now for pattern in (*rule.drop, *rule.masks)]
     keeps = [rule.keep for rule in now if rule.keep is not None]
     for pattern in (pattern for rule in before for pattern in (*rule.drop, *rule.masks)):

@@ -181,7 +181,9 @@ class Taken:
         self.changes.append(ColumnChange(change, have.name, have.type, want, effect))
         return have._replace(type=becomes, known=True)
 
-    def rewritten(self, have: Column, logical: LogicalType, want: str, declared: bool) -> str:
+    def rewritten(
+        self, have: Column, logical: LogicalType, want: str, declared: bool, in_use: bool
+    ) -> str:
         """The type of a column that only a rewrite gives it.
 
         Args:
@@ -189,6 +191,7 @@ class Taken:
             logical: the type that it is to take.
             want: what that is in the lake.
             declared: whether the migration declares the type, which then has to hold all.
+            in_use: whether the lake has the column; otherwise one batch brings both types.
 
         Raises:
             SchemaChangeError: a person decides about it, or no type holds both exactly.
@@ -198,7 +201,7 @@ class Taken:
             becomes = None
         if becomes is None or self.decision.stops(RETYPE):
             raise SchemaChangeError(
-                _sentence(self.table, have, logical, becomes), code=Code.COLUMN_TYPE
+                _sentence(self.table, have, logical, becomes, in_use), code=Code.COLUMN_TYPE
             )
         return becomes
 
@@ -252,7 +255,9 @@ def extend(
                     have, logical, type_, stated.name in fixed, stated.name in declared
                 )
                 if joined is None:
-                    joined = taken.rewritten(have, logical, type_, stated.name in declared)
+                    joined = taken.rewritten(
+                        *(have, logical, type_, stated.name in declared, stated.name in fixed)
+                    )
                 if stated.name in fixed:
                     found[stated.name] = taken.retype(have, type_, joined)
                 else:
@@ -260,8 +265,13 @@ def extend(
     return tuple(found.values())
 
 
-def _sentence(table: str, have: Column, logical: LogicalType, becomes: str | None) -> str:
+def _sentence(
+    table: str, have: Column, logical: LogicalType, becomes: str | None, in_use: bool
+) -> str:
     """What a type does not fit, and what to do: `becomes` is what a rewrite would make of it."""
+    both = f"is {have.type} in the lake and now comes as {logical}"
+    if not in_use:
+        both = f"comes as {have.type} and as {logical} in one batch"
     wide = logical if finer_time(logical) and have.type == TYPES[logical.kind] else "string"
     example = f"tables: {{{table}: {{columns: {{{have.name}: {wide}}}}}}}"
     rewrite = (
@@ -271,9 +281,9 @@ def _sentence(table: str, have: Column, logical: LogicalType, becomes: str | Non
         f"with it as {becomes}, or "
     )
     return (
-        f"column {have.name} of {table} is {have.type} in the lake and now comes as {logical}, "
-        f"which does not fit: {rewrite}take the change back at the source, or declare a type that "
-        f"holds both, e.g. {example}, under a new migration name"
+        f"column {have.name} of {table} {both}, which does not fit: {rewrite}take the change back "
+        f"at the source, or declare a type that holds both, e.g. {example}, under a new migration "
+        "name"
     )
 
 

@@ -37,11 +37,19 @@ LITTLE = 200_000
 LOOKED_UP = 200_000
 """So many keys are brought to the rows of a table; more are counted with all others."""
 
+MOST_FILES = 2_000
+"""A table of so many data files and files of deletes is looked at by tasks, which open one after
+the other: each takes almost a millisecond of the processor, and a few trips to an object store.
+Where there are more, Spark lists them and deals them out to all of its cores."""
+
 TABLES_AT_ONCE = 100
 """How many tables one query looks at."""
 
 TABLES_ASKED = 8
 """How many tables are asked for their metadata and files at the same time."""
+
+_FILES = ("total-data-files", "total-delete-files")
+"""What the summary of a snapshot calls its numbers of files."""
 
 _COUNTS = tuple(name for name in COUNTS if name != "distinct")
 """What a query adds up; how many keys differ is no sum."""
@@ -56,7 +64,7 @@ class Staged(NamedTuple):
         branch: what is to be shown, None where a run that was killed has shown it already.
         size: how many rows and tombstones it has.
         written: how many rows the batch has put into its data files, None where nobody can tell.
-        files: its data files, None where tasks cannot read them, or need not.
+        files: its data files, None where tasks cannot read them, need not, or would be too long.
         base: files of the batch have a higher sequence number; 0 where that is not known.
     """
 
@@ -101,7 +109,8 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
             shown = partial(lake.read, table, lake.head(table))
             return Staged(names.get(table, table), cache(shown), None)
         branch = lake.reopen(table, name, metadata)
-        size = int(metadata.snapshots[branch.head].summary.get("total-records", 0))
+        totals = metadata.snapshots[branch.head].summary
+        size = int(totals.get("total-records", 0))
         written, base = None, 0
         if branch.base is not None:
             known = metadata.snapshots.get(branch.base)
@@ -113,6 +122,7 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
                 if snapshot.id not in before
             )
         in_tasks = size <= LITTLE or _searched(size, written)
+        in_tasks &= sum(int(totals.get(name, 0)) for name in _FILES) <= MOST_FILES
         files = lake.stored_files(table, branch.head) if in_tasks else None
         return Staged(
             *(names.get(table, table), cache(partial(_shown, branch)), branch, size, written),

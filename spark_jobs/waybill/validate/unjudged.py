@@ -8,6 +8,8 @@ from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
 from waybill.validate.batch import STAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from waybill.lake import Commit, Lake
 
 
@@ -22,10 +24,11 @@ def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
         lake: the lake.
         dropping: whether the next merge drops what waits and is not visible in any part.
     """
-    merges, runs = lake.log("merges"), lake.log("runs")
-    visible = visible_unjudged(lake)
+    merges = lake.log("merges")
+    record = list(lake.commits(lake.log("runs")))
+    visible = _without_verdict(lake, record, None)
     shown = {c.batch for c in lake.commits(merges)}
-    held = {c.cursor["merges"] for c in lake.commits(runs) if c.stage == HELD}
+    held = {c.cursor["merges"] for c in record if c.stage == HELD}
     waiting = [
         commit
         for commit, _ in lake.held(merges, MERGE)
@@ -44,15 +47,19 @@ def visible_unjudged(lake: Lake, upto: int | None = None) -> list[Commit]:
         lake: the lake.
         upto: the snapshot of `merges` that is the last one to be looked at; None for the newest.
     """
-    merges, runs = lake.log("merges"), lake.log("runs")
-    passed = {c.batch for c in lake.commits(runs) if c.stage == STAGE}
-    last = lake.last(runs, STAGE)
-    judged_upto = None if last is None else last.cursor["merges"]
+    return _without_verdict(lake, list(lake.commits(lake.log("runs"))), upto)
+
+
+def _without_verdict(lake: Lake, record: Sequence[Commit], upto: int | None) -> list[Commit]:
+    """See `visible_unjudged`; `record` is that of the verdicts, newest first."""
+    passed = [c for c in record if c.stage == STAGE]
+    judged_upto = passed[0].cursor["merges"] if passed else None
+    batches = {c.batch for c in passed}
     return [
         c
-        for c in lake.between(merges, judged_upto, upto)
+        for c in lake.between(lake.log("merges"), judged_upto, upto)
         if c.stage == MERGE
-        if c.batch not in passed
+        if c.batch not in batches
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from waybill.convert.beginning import begun, newly_begun, to_begin, why_waits
 from waybill.lake.commit import Commit
 from waybill.report import TABLES_HELD
+from waybill.spec.mapping import Selection
 
 
 def commit(snapshot: int, stage: str, cursor: Any = None, **report: Any) -> Commit:
@@ -20,8 +22,9 @@ def commit(snapshot: int, stage: str, cursor: Any = None, **report: Any) -> Comm
 class Lake:
     """What commits say, of each table the newest first."""
 
-    def __init__(self, **tables: list[Commit]) -> None:
+    def __init__(self, *open_ones: int | None, cut: bool = False, **tables: list[Commit]) -> None:
         self.tables = tables
+        self.open, self.cut = open_ones, cut
 
     def log(self, name: str) -> str:
         return name
@@ -39,6 +42,15 @@ class Lake:
             if (after is None or one.snapshot > after) and (upto is None or one.snapshot <= upto)
         ]
 
+    def scan(self, table: str, columns: list[str], where: dict[str, list[str]]) -> list[Any]:
+        """What the last merge remembers: where transactions are open, they began behind these."""
+        newest = next(one.batch for one in self.commits("merges") if one.stage == "merge")
+        assert (table, where) == ("merges", {"kind": ["state"], "batch": [newest]})
+        return [{"body": json.dumps({"open": [{"id": "t", "after": n} for n in self.open]})}]
+
+    def known_since(self, table: str) -> int:
+        return int(self.cut)
+
     def held_commits(self, table: str, stage: str, batch: str | None) -> list[Any]:
         return self.tables.get("held", [])
 
@@ -50,7 +62,9 @@ def encoded(snapshot: int, changes: int, **details: Any) -> Commit:
 
 
 def spec(*targets: tuple[str, str]) -> Any:
-    publish = [SimpleNamespace(label=label, bootstrap=how) for label, how in targets]
+    publish = [
+        SimpleNamespace(label=label, bootstrap=how, select=Selection()) for label, how in targets
+    ]
     return SimpleNamespace(publish=publish)
 
 
@@ -81,18 +95,16 @@ CHANGES = [commit(4, "upkeep"), commit(3, "convert"), commit(2, "bootstrap"), co
 
 
 @pytest.mark.parametrize(
-    ("upto", "merged", "waiting", "why"),
+    ("upto", "merged", "why"),
     [
-        (3, 3, 0, None),
-        (3, 4, 0, None),
-        (1, 2, 0, None),
-        (3, 1, 0, "batch b9 is converted and has not passed the gate"),
-        (3, 3, 1, "1 change waits for the end of a transaction"),
-        (3, 3, 5, "5 changes wait for the end of a transaction"),
+        (3, 3, None),
+        (3, 4, None),
+        (1, 2, None),
+        (3, 1, "batch b9 is converted and has not passed the gate"),
     ],
 )
-def test_the_tables_are_to_be_what_was_written(upto, merged, waiting, why):
-    merge = commit(7, "merge", {"changes": merged}, waiting=waiting)
+def test_the_tables_are_to_be_what_was_written(upto, merged, why):
+    merge = commit(7, "merge", {"changes": merged})
     lake: Any = Lake(outbox=[encoded(9, upto)], changes=CHANGES, merges=[merge])
     assert why_waits(lake) == why
     assert why_waits(lake, spec(("a", "archive")).publish[0]) is None
@@ -109,6 +121,66 @@ def test_each_table_that_waits_is_named_with_its_reason():
         "shop.a waits for a decision since batch b5: WB-4001: set `retype: rewrite`; "
         "shop.b waits for a decision since batch b6: WB-4007: set `add: take`"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "waits_for"),
+    [
+        ({"include": ["shop.c", "shop.b*"]}, ["shop.b"]),
+        ({"exclude": ["shop.a"]}, ["shop.b"]),
+        ({"exclude": ["shop.?"]}, []),
+        ({"include": ["*.c"]}, []),
+        ({"include": ["shop.A"]}, []),
+    ],
+)
+def test_a_target_does_not_wait_for_a_table_that_it_leaves_out(names, waits_for):
+    held = {n: {"since": "b5", "time": 1, "why": "?", "changes": 3} for n in ("shop.a", "shop.b")}
+    # The merge counts the changes of such tables as waiting, too.
+    merge = commit(7, "merge", {"changes": 3}, waiting=6, details={TABLES_HELD: held})
+    lake: Any = Lake(outbox=[encoded(9, 3)], changes=CHANGES, merges=[merge])
+    target = spec(("a", "tables")).publish[0]
+    target.select = Selection(**names)
+    found = why_waits(lake, target)
+    assert [one.split()[0] for one in (found or "").split("; ") if one] == waits_for
+
+
+@pytest.mark.parametrize(
+    ("open_ones", "waiting", "transactions"),
+    [
+        # What three merges let wait, the newest first; they had read up to 3, 2 and 1.
+        ([], (0, 0, 0), 0),
+        ([], (5, 5, 5), 0),
+        ([2], (1, 0, 0), 1),
+        ([2, 1], (0, 1, 0), 2),
+        ([1], (0, 0, 0), 0),
+        # Before it began, changes waited for others.
+        ([2], (0, 1, 1), 0),
+        ([1], (0, 0, 1), 0),
+        ([None], (0, 0, 1), 1),
+        ([None, 2], (0, 0, 0), 0),
+    ],
+)
+def test_changes_that_wait_since_before_the_last_batch(open_ones, waiting, transactions):
+    merges = [
+        commit(9 - number, "merge", {"changes": 3 - number}, waiting=rows)
+        for number, rows in enumerate(waiting)
+    ]
+    lake: Any = Lake(*open_ones, outbox=[encoded(9, 3)], changes=CHANGES, merges=merges)
+    why = {
+        0: None,
+        1: "changes wait for the end of 1 transaction",
+        2: "changes wait for the end of 2 transactions",
+    }
+    assert why_waits(lake) == why[transactions]
+    if None in open_ones:
+        lake.cut = True
+        assert (why_waits(lake) or "").startswith("changes wait"), "what is gone may have waited"
+
+
+def test_a_transaction_that_began_before_what_is_known_may_have_changes():
+    merge = commit(7, "merge", {"changes": 3})
+    lake: Any = Lake(0, cut=True, outbox=[encoded(9, 3)], changes=CHANGES, merges=[merge])
+    assert why_waits(lake) == "changes wait for the end of 1 transaction"
 
 
 def test_nothing_was_merged_or_something_is_held():

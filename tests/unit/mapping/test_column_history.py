@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.histories import image
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, MissingColumnError
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.column_history import ColumnHistory, history_of
 from waybill.mapping.rules import Rule, Rules
@@ -47,6 +48,8 @@ def mapped(one: Change, where: str, *statements: Change, **more: Any) -> Any:
 
 
 ADD = statement("ALTER TABLE t ADD COLUMN tier VARCHAR(9)", 10)
+AWAY = "EXEC sp_rename 't.a', 'b', 'COLUMN'; EXEC sp_rename 't.tier', 'rank', 'COLUMN'"
+BACK = "EXEC sp_rename 't.rank', 'tier', 'COLUMN'"
 ROW = change("update", 5, before={"id": "1", "v": "a"}, after={"id": "1", "v": "b"})
 
 
@@ -109,6 +112,8 @@ def test_what_is_new_fails_the_condition_with_a_delete():
         ((ADD, statement("ALTER TABLE t DROP COLUMN tier", 8)), ROW),
         ((ADD, statement("ALTER TABLE t RENAME COLUMN tier TO rank", 8)), ROW),
         ((statement("ALTER TABLE t ADD COLUMN tier INT, whatever (", 10),), ROW),
+        ((ADD, statement("EXEC sp_rename 'x.a', 'b'; " + AWAY, 8, "tsql")), ROW),
+        ((ADD, statement(BACK, 8, "tsql")), ROW),
         # Nobody knows which comes first.
         (
             (statement("ALTER TABLE t ADD tier INT", 10, sequence=None),),
@@ -176,3 +181,88 @@ def test_a_column_that_a_message_names_before_it_came():
     # Whoever can look for statements does so before the row is refused.
     with pytest.raises(ConfigurationError, match=UNKNOWN):
         mapped(row, "tier IS NULL", complete=False)
+
+
+WITH_TIER = intern_schema("shop", None, "t", (*COLUMNS, Column("tier", STRING)), ("id",), "mysql")
+
+
+def named(operation: str, place: int, **more: Any) -> Change:
+    """A change whose message names the column `tier`, and may leave it out of a row."""
+    given = {"sequence": (place,), **more}
+    images = {p: image(WITH_TIER, **given.pop(p)) for p in ("before", "after") if p in given}
+    return Change(
+        operation, WITH_TIER, Message("topic", 0, place, None, None, None), **images, **given
+    )
+
+
+WHOLE = {"id": "1", "v": "b", "tier": "gold"}
+ROWS = [
+    change("insert", 5, after={"id": "1", "v": "b"}),
+    change("delete", 15, before={"id": "1"}),
+    change("upsert", 25, after={"id": "1"}, sequence=None),
+    ROW,
+    named("insert", 5, after={"id": "1", "v": "b"}),
+    named("delete", 5, before={"id": "1"}),
+    named("update", 5, before={"id": "1", "v": "a"}, after={"id": "1", "v": "b"}),
+    named("update", 5, before={"id": "1", "v": "a"}, after=WHOLE),
+    named("update", 5, before={**WHOLE, "v": "a"}, after={"id": "1", "v": "b"}),
+    named("upsert", 15, after={"id": "1", "v": "a"}),
+    named("update", 15, before={"id": "1"}, after={"id": "2", "tier": "gold"}),
+]
+STATEMENTS = (
+    ADD,
+    statement("ALTER TABLE t DROP COLUMN tier", 8),
+    statement("ALTER TABLE t ADD tier VARCHAR(9) DEFAULT 'gold'", 6),
+    statement("ALTER TABLE t CHANGE tier rank VARCHAR(9)", 20),
+    statement("ALTER TABLE t ADD tier VARCHAR(9)", 30),
+)
+WHERES = ["tier = 'gold'", "tier IS NULL", "v = 'a' AND tier <> 'x'", "id = 1 OR tier = 'gold'"]
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_what_is_known_by_chance_makes_no_difference(where):
+    """Before anybody has looked, earlier batches may have left any of the statements, or none."""
+    rules = Rules(of_tables=(Rule(("shop.t",), where=where),))
+    numbers = range(len(STATEMENTS))
+    known = [some for size in range(len(numbers) + 1) for some in combinations(numbers, size)]
+
+    def outcomes(some: tuple[int, ...], complete: bool) -> list[Any]:
+        there = history(*(STATEMENTS[number] for number in some), complete=complete)
+        mapper = ChangeMapper(rules, history=there)
+        return [outcome(mapper, row) for row in ROWS]
+
+    def outcome(mapper: ChangeMapper, row: Change) -> Any:
+        try:
+            found, why, sentence, _ = mapper.map(row)
+        except MissingColumnError:
+            return MissingColumnError
+        if found is not None:
+            return found.operation, found.before, found.after
+        return why, sentence
+
+    by_chance = {kept: outcomes(kept, complete=False) for kept in known}
+    for there in known:
+        looked = outcomes(there, complete=True)
+        for kept in (kept for kept in known if set(kept) <= set(there)):
+            for one, settled in zip(by_chance[kept], looked, strict=True):
+                assert one in (settled, MissingColumnError)
+
+
+def test_a_statement_that_is_not_known_yet_may_stand_in_between():
+    """It came by another partition, say, after a batch had found the one that added the column."""
+    dropped = statement("ALTER TABLE t DROP COLUMN tier", 8)
+    for row in (ROW, ROWS[4]):
+        with pytest.raises(MissingColumnError):
+            mapped(row, "tier IS NULL", ADD, complete=False)
+    with pytest.raises(MissingColumnError):
+        mapped(ROW, "tier IS NULL", ADD, dropped)
+    assert mapped(ROWS[4], "tier IS NULL", ADD, dropped).sentence
+    assert mapped(ROWS[4], "tier IS NULL", ADD).change is not None
+
+
+def test_a_row_that_needs_no_history_is_the_same_with_it():
+    """Its row before does not show whether readers have it, and the row after decides it."""
+    row = named("update", 5, before={"id": "1", "v": "a"}, after={"id": "1", "v": "b"})
+    where = "v = 'a' AND tier = 'gold'"
+    found = [mapped(row, where, complete=False), mapped(row, where, ADD), mapped(row, where)]
+    assert {one.change.operation for one in found} == {"delete"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
@@ -39,7 +41,14 @@ RENAMES = [
     ("postgresql", "ALTER TABLE people RENAME COLUMN email TO mail"),
     ("postgresql", "ALTER TABLE people RENAME email TO MAIL"),
     ("oracle", 'ALTER TABLE people RENAME COLUMN email TO "mail"'),
-    ("tsql", "EXEC sp_rename 'dbo.people.email', 'mail', 'COLUMN'"),
+    ("tsql", "EXEC sp_rename 'public.people.email', 'mail', 'COLUMN'"),
+    ("tsql", "EXEC sp_rename 'people.\"email\"', 'mail', 'COLUMN'"),
+    (
+        "tsql",
+        "EXEC sp_rename 'people.note', 'memo', 'COLUMN'\nGO\n"
+        "EXEC sp_rename 'other.name', 'e', 'COLUMN'; EXEC sp_rename 'people', 'persons'; "
+        "EXEC sp_rename 'people.email', 'mail', 'COLUMN'",
+    ),
     (
         "tsql",
         "exec sp_rename @objname = N'[people].[email]', @newname = N'mail', @objtype='COLUMN'",
@@ -79,6 +88,29 @@ def test_a_name_that_rows_do_not_have_is_no_answer():
     assert ChangeMapper(rules).map(event(quoted, "postgresql")).sentence is None
     with pytest.raises(ConfigurationError, match="to mail, and"):
         ChangeMapper(rules).map(event(plain, "postgresql"))
+
+
+def test_sql_server_takes_the_new_name_as_it_stands():
+    rules = Rules(of_tables=(Rule(("*",), masks={"email": Mask("null"), "mail": Mask("null")}),))
+    for new, stops in (("mail", False), ("[mail]", True), ("e.mail", True)):
+        told = event(f"EXEC sp_rename 'people.email', '{new}', 'COLUMN'", "tsql")
+        if not stops:
+            assert ChangeMapper(rules).map(told).sentence is None
+            continue
+        with pytest.raises(ConfigurationError, match=f"to {re.escape(new)}, and under"):
+            ChangeMapper(rules).map(told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXEC sp_rename 'sales.people.email', 'mail', 'COLUMN'",
+        "EXEC sp_rename 'sales.people.note', 'a', 'COLUMN'; EXEC sp_rename '.', 'b', 'COLUMN'",
+    ],
+)
+def test_a_table_of_another_schema_is_another_one(text):
+    rules = Rules(of_tables=(Rule(("shop.public.people",), masks={"email": Mask("null")}),))
+    assert ChangeMapper(rules).map(event(text, "tsql")).sentence is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -93,6 +94,17 @@ def test_a_table_that_moves_to_another_schema_has_another_name():
 @pytest.mark.parametrize(("dialect", "text"), RENAMES)
 def test_it_goes_on_where_the_new_name_is_hidden_too(dialect, text, more):
     assert outcome(text, dialect, MASK, more).sentence is None
+
+
+def test_sql_server_takes_the_new_name_as_it_stands():
+    named = Rule(("shop.public.persons", "shop.public.x.persons"), masks={"email": Mask("null")})
+    for new in ("[persons]", '"persons"', "x.persons"):
+        text = f"EXEC sp_rename 'public.people', '{new}'"
+        if new == "x.persons":
+            assert outcome(text, "tsql", MASK, named).sentence is None
+            continue
+        with pytest.raises(ConfigurationError, match=re.escape(f"to shop.public.{new}, and")):
+            outcome(text, "tsql", MASK, named)
 
 
 def test_it_goes_on_where_no_reader_gets_the_new_table():

@@ -208,6 +208,15 @@ def test_a_rewrite_has_to_be_decided_and_a_declared_type_has_to_hold_both():
         grow(taken, schema(id="bytes", price="decimal(10,2)"))
 
 
+def test_what_one_batch_brings_is_not_told_as_if_the_lake_had_it():
+    schemas = [schema(id="int32", price=kind) for kind in ("int32", "timestamp")]
+    for both, types in ((schemas, "int and as timestamp"), (schemas[::-1], "timestamp_ntz and as")):
+        with pytest.raises(SchemaChangeError, match=f"price of shop.t comes as {types}"):
+            extend((), both, {}, "shop.t", 0, Taken("shop.t"))
+    with pytest.raises(SchemaChangeError, match=r"price of shop.t is decimal.* in the lake"):
+        grow(Taken("shop.t"), schemas[1])
+
+
 def test_the_first_entry_that_names_a_table_decides():
     one, other = Decision(add="stop"), Decision(drop="stop")
     found = Decisions(((("shop.orders", "crm.*"), one), (("shop.*",), other)))

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from tests.contract.test_bulk import Outcome, agree, archive_of, encoded, one_by_one
+from tests.contract.test_bulk import Outcome, agree, one_by_one
+from tests.contract.test_bulk_rows import archive_of, encoded
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.message_rows import CHANGE
 from waybill.envelopes import registry

@@ -8,7 +8,7 @@ import pytest
 
 from tests import databus_layout as layout
 from tests.contract.probes import change
-from tests.unit.envelopes.databus.test_databus import ANN, ID, PERSON, image, message
+from tests.unit.envelopes.databus.persons import ANN, ID, PERSON, image, message
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema

@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from tests.contract.test_bulk import archive_of, decoded
+from tests.contract.test_bulk_rows import archive_of, decoded
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
