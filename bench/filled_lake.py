@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 CHANGES = 20
 """Every batch brings so many, and one refused message to each stage that refuses any."""
+
+KEYS = 500
+"""So many rows the changes are of."""
 
 MANIFESTS = 100
 """How many of them Iceberg in Java puts together to one."""
@@ -178,7 +182,7 @@ class _Filling:
                 ],
             }
         )
-        place = f"{self.table.location()}/metadata/00001-filled.gz.metadata.json"
+        place = f"{self.table.location()}/metadata/00001-{uuid4()}.gz.metadata.json"
         ToOutputFile.table_metadata(metadata, self.table.io.new_output(place))
         return place
 
@@ -364,7 +368,7 @@ def _image(number: int) -> dict[str, str]:
 def _change(number: int) -> dict[str, Any]:
     from waybill.order import order_key
 
-    image = {**_image(number), "id": str(number % 500)}
+    image = {**_image(number), "id": str(number % KEYS)}
     return {
         "operation": "insert",
         "database": "shop",

@@ -29,7 +29,7 @@ from urllib.parse import quote
 
 from rich.table import Table
 
-from bench.filled_lake import CHANGES, filled_lake
+from bench.filled_lake import CHANGES, KEYS, filled_lake
 from waybill.report import STAGES
 
 if TYPE_CHECKING:
@@ -377,7 +377,7 @@ def _asked(migrations: int, batches: int, with_rows: bool) -> dict[str, dict[str
             "a refused message": lambda: (
                 f"quarantine/shop/message?topic=shop&partition=0&offset={refused}"
             ),
-            "a row": lambda: "rows/shop?table=shop.orders&key=7",
+            "a row": lambda: f"rows/shop?table=shop.orders&key={drawn.randrange(KEYS)}",
         }
     with TestClient(create_app(apps="core")) as client:
         answer = client.get("/auth/token")

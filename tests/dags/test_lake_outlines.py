@@ -49,6 +49,39 @@ def test_what_a_lake_away_said_is_shown_again_for_some_seconds(asked, monkeypatc
     assert asked == ["away", "away"]
 
 
+def test_of_many_lakes_away_a_few_are_asked_at_a_time(asked, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(lake_outlines, "monotonic", lambda: clock[0])
+    few = lake_outlines.DUE
+    away = [spec(f"away{number}", f"s3://lakes/{number}") for number in range(3 * few)]
+    first = outlines(away)
+    assert sorted(asked) == sorted(one.name for one in away)
+    # All are due; every page asks some others, and shows of the rest what they have said.
+    clock[0] += lake_outlines.FRESH
+    for _ in range(3):
+        asked.clear()
+        before, first = first, outlines(away)
+        assert len(asked) == few
+        assert {name for name in first if first[name] is not before[name]} == {*asked}
+    asked.clear()
+    assert outlines(away) == first
+    assert asked == []
+    # A new one is asked first, and what is too old is asked however many these are.
+    clock[0] += lake_outlines.FRESH
+    new = spec("new", "s3://lakes/new")
+    assert outlines([*away, new]).keys() == {one.name for one in (*away, new)}
+    assert len(asked) == few
+    assert "new" in asked
+    clock[0] += lake_outlines.LONGEST - lake_outlines.FRESH
+    asked.clear()
+    assert outlines(away).keys() == first.keys()
+    assert len(asked) == 2 * few + 1
+    clock[0] += lake_outlines.LONGEST
+    asked.clear()
+    outlines([])
+    assert lake_outlines._away == {}
+
+
 def test_two_migrations_of_one_bucket_are_two(asked):
     found = outlines([spec("a", "s3://lakes/w"), spec("b", "s3://lakes/w")])
     assert found["a"] != found["b"]

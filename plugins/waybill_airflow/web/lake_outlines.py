@@ -30,7 +30,14 @@ AT_ONCE = 16
 """Lakes that are read at a time: those in object storage answer after a while."""
 
 FRESH = 10.0
-"""For so many seconds what a lake in object storage said is shown again."""
+"""For so many seconds what a lake in object storage said is shown again, and it is not asked."""
+
+LONGEST = 30.0
+"""For so many seconds it may be shown again, while others are asked."""
+
+DUE = 10
+"""So many lakes in object storage are asked for one page, the longest ago first, beside those that
+said nothing for `LONGEST`: hundreds at a time take a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class Outline:
 
 
 _away: dict[str, tuple[float, Outline]] = {}
-"""What lakes in object storage said, by the folder of the reports, and until when that is fresh."""
+"""What lakes in object storage said, by the folder of the reports, and when."""
 
 _here: dict[str, tuple[Stamp, Outline]] = {}
 """What lakes on a disk said, by the folder, and which files they said it with."""
@@ -51,23 +58,34 @@ _here: dict[str, tuple[Stamp, Outline]] = {}
 
 def outlines(specs: Sequence[Migration]) -> dict[str, Outline]:
     """What each migration's lake says; files on a disk are read faster one after the other."""
-    now = monotonic()
-    for folder in [folder for folder, (until, _) in list(_away.items()) if until <= now]:
-        _away.pop(folder, None)
     away = [spec for spec in specs if is_object_url(spec.lake.warehouse)]
+    known, asked = _lately(away)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = pool.map(_lately, away)
+        answers = pool.map(_ask, asked)
         found = {s.name: _newest(s) for s in specs if not is_object_url(s.lake.warehouse)}
-        return found | dict(zip((spec.name for spec in away), asked, strict=True))
+        return found | known | dict(zip((spec.name for spec in asked), answers, strict=True))
 
 
-def _lately(spec: Migration) -> Outline:
-    """What a lake in object storage says, or has said a few seconds ago."""
-    found = _away.get(spec.reports)
-    if found is not None:
-        return found[1]
-    outline = _read(spec)
-    _away[spec.reports] = (monotonic() + FRESH, outline)
+def _lately(specs: Sequence[Migration]) -> tuple[dict[str, Outline], list[Migration]]:
+    """What lakes in object storage have said lately, and those that are to be asked now."""
+    now = monotonic()
+    for folder in [folder for folder, (time, _) in list(_away.items()) if time <= now - LONGEST]:
+        _away.pop(folder, None)
+    said = {spec.name: _away.get(spec.reports) for spec in specs}
+    asked = [spec for spec in specs if said[spec.name] is None]
+    ages = {name: now - one[0] for name, one in said.items() if one is not None}
+    due = [spec for spec in specs if ages.get(spec.name, 0) >= FRESH]
+    due.sort(key=lambda spec: -ages[spec.name])
+    asked += due[: max(0, DUE - len(asked))]
+    names = {spec.name for spec in asked}
+    known = {name: one[1] for name, one in said.items() if one is not None and name not in names}
+    return known, asked
+
+
+def _ask(spec: Migration) -> Outline:
+    """What a lake in object storage says now."""
+    now, outline = monotonic(), _read(spec)
+    _away[spec.reports] = (now, outline)
     return outline
 
 

@@ -114,5 +114,5 @@ def waiting_merge(lake: History, batch: str | None = None) -> Commit | None:
     held = [commit for _, commit in lake.held_commits(merges, MERGE, batch)]
     if not held:
         return None
-    shown = {commit.batch for commit in lake.commits(merges)}
+    shown = {*lake.batches(merges)}
     return next((commit for commit in reversed(held) if commit.batch not in shown), None)

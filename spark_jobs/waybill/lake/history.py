@@ -18,7 +18,7 @@ from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
-    from waybill.lake.metadata import Metadata
+    from waybill.lake.metadata import Metadata, Snapshot
 
 
 class Chosen(NamedTuple):
@@ -27,10 +27,13 @@ class Chosen(NamedTuple):
     Attributes:
         columns: those that are asked.
         accepts: whether a row with such values is wanted.
+        likely: of an Arrow table with these columns, a mask that leaves out most rows that are not
+          wanted, and none that is; None where nothing can be said so fast.
     """
 
     columns: Sequence[str]
     accepts: Callable[[dict[str, Any]], bool]
+    likely: Callable[[Any], Any] | None = None
 
 
 class BranchInfo(NamedTuple):
@@ -168,6 +171,22 @@ class History(ABC):
             after: snapshot that is excluded, None to go on to the beginning.
             upto: newest snapshot, None for the newest there is.
         """
+        for snapshot in self._stamped(table, after, upto):
+            commit = commits.read_commit(snapshot)
+            assert commit is not None, "it is stamped"
+            yield commit
+
+    def batches(self, table: str) -> Iterator[str]:
+        """The batches that stages committed to main, newest first, one for each commit.
+
+        What a stage noted with a batch is not read, which takes longer than all the rest.
+        """
+        return (snapshot.summary[commits.BATCH] for snapshot in self._stamped(table))
+
+    def _stamped(
+        self, table: str, after: int | None = None, upto: int | None = None
+    ) -> Iterator[Snapshot]:
+        """The snapshots of main that a stage committed, newest first; see `between`."""
         metadata = self.found(table)
         if metadata is None:
             return
@@ -176,9 +195,8 @@ class History(ABC):
             if snapshot.id == after:
                 return
             inside = inside or snapshot.id == upto
-            commit = commits.read_commit(snapshot)
-            if inside and commit is not None:
-                yield commit
+            if inside and commits.is_stamped(snapshot):
+                yield snapshot
 
     def newest(self, table: str, after: int | None = None) -> int | None:
         """Up to where a consumer can read: the newest snapshot of main that a stage committed.
@@ -193,18 +211,24 @@ class History(ABC):
         if metadata is None:
             return None
         for snapshot in metadata.ancestors(metadata.refs.get("main")):
-            if snapshot.id == after or commits.read_commit(snapshot) is not None:
+            if snapshot.id == after or commits.is_stamped(snapshot):
                 return snapshot.id
         return None
 
     def find(self, table: str, stage: str, batch: str) -> Commit | None:
         """The visible commit of a stage and batch, None if the batch has not been done."""
-        found = (c for c in self.commits(table) if c.stage == stage and c.batch == batch)
-        return next(found, None)
+        for snapshot in self._stamped(table):
+            summary = snapshot.summary
+            if summary[commits.STAGE] == stage and summary[commits.BATCH] == batch:
+                return commits.read_commit(snapshot)
+        return None
 
     def last(self, table: str, stage: str) -> Commit | None:
         """The newest visible commit of a stage, whose cursor the next batch starts from."""
-        return next((c for c in self.commits(table) if c.stage == stage), None)
+        for snapshot in self._stamped(table):
+            if snapshot.summary[commits.STAGE] == stage:
+                return commits.read_commit(snapshot)
+        return None
 
     def waiting(self, table: str, stage: str, batch: str | None = None) -> list[BranchInfo]:
         """Branches of a stage (and batch) that are there and not visible."""

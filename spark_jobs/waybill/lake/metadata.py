@@ -86,13 +86,18 @@ class Metadata(NamedTuple):
         return line
 
 
+def uncompressed(content: bytes) -> bytes:
+    """The text of a file of metadata, which may be compressed."""
+    return gzip.decompress(content) if content.startswith(GZIP) else content
+
+
 def read_metadata(text: str | bytes) -> Metadata:
     """What a table's metadata says, from its file or from text.
 
     Source: Apache Iceberg table spec, "Table Metadata Fields".
     """
-    if isinstance(text, bytes) and text.startswith(GZIP):
-        text = gzip.decompress(text)
+    if isinstance(text, bytes):
+        text = uncompressed(text)
     data = msgspec.json.decode(text, type=_Metadata)
     snapshots = {
         found.id: Snapshot(

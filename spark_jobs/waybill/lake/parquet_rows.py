@@ -5,14 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
+
+from waybill.lake.arrow_rows import filled, having, objects
+from waybill.lake.remembered_rows import FEW, RememberedRows, columns_key, file_key, read_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
+    from waybill.lake.arrow_rows import Row
     from waybill.lake.file_memory import FileMemory
     from waybill.lake.history import Chosen
     from waybill.lake.planned_files import Planned, Where
@@ -22,16 +24,8 @@ SMALL = 4 << 20
 
 AT_ONCE = 64
 THREADS = 4
-ROWS = 10_000
-"""How many rows become Python objects at once."""
-
-FEW = 10_000
-"""Rows that are looked through in Python."""
-
 COLUMN_BYTES = 1000
 """What a remembered column takes beside its values, about."""
-
-Row = dict[str, Any]
 
 
 def rows_of_files(
@@ -55,6 +49,10 @@ def rows_of_files(
         return _rows(opened, file, columns, chosen, memory)
 
     small = [file for file in files if file.size <= SMALL]
+    if memory is not None and len(small) > 1:
+        remembered = RememberedRows(memory, columns, chosen)
+        yield from remembered.rows(small)
+        small = remembered.unknown
     if len(small) > 1:
         with ThreadPoolExecutor(THREADS) as pool:
             for start in range(0, len(small), AT_ONCE):
@@ -101,7 +99,7 @@ class _File:
         self._open, self._path = opened, planned.path
         self._memory = memory if planned.size <= SMALL else None
         self._file: ParquetFile | None = None
-        known = None if self._memory is None else self._memory.get((self._path,))
+        known = None if self._memory is None else self._memory.get(file_key(self._path))
         if known is None:
             known = self._said()
         self.there: frozenset[str] = known[0]
@@ -121,7 +119,7 @@ class _File:
     def read(self, group: int, names: Sequence[str]) -> pa.Table:
         """Columns of a row group."""
         few = self._memory is not None and self.sizes[group] <= FEW
-        key = (self._path, group, *names)
+        key = columns_key(self._path, group, names)
         found: pa.Table | None = self._memory.get(key) if few and self._memory else None
         if found is None:
             found = self._opened().read_row_group(group, columns=[*names], use_threads=False)
@@ -135,7 +133,7 @@ class _File:
         there = frozenset(file.schema_arrow.names)
         sizes = [file.metadata.row_group(i).num_rows for i in groups]
         if self._memory is not None:
-            self._memory.keep((self._path,), (there, sizes), COLUMN_BYTES)
+            self._memory.keep(file_key(self._path), (there, sizes), COLUMN_BYTES)
         return there, sizes
 
     def _opened(self) -> ParquetFile:
@@ -162,18 +160,18 @@ class _Asking:
     def of_few(self, group: int) -> Iterable[Row]:
         """The rows of a small group, chosen in Python: Arrow's functions take long to import."""
         if not self.where and self.chosen is None:
-            return _objects(self._read(group, self.wanted))
+            return objects(self._read(group, self.wanted))
         sets = [(column, frozenset(values)) for column, values in self.where.items()]
         asked = [*self.where, *(self.chosen.columns if self.chosen else ())]
         places = [
             at
-            for at, row in enumerate(self._filled(self._read(group, asked), asked))
+            for at, row in enumerate(filled(self._read(group, asked), asked, self.there))
             if all(row[column] in values for column, values in sets)
             and (self.chosen is None or self.chosen.accepts(row))
         ]
         if not places:
             return []
-        rows = list(_objects(self._read(group, self.wanted)))
+        rows = list(objects(self._read(group, self.wanted)))
         return [rows[at] for at in places]
 
     def of_many(self, group: int) -> Iterable[Row]:
@@ -181,20 +179,18 @@ class _Asking:
         asked = self.chosen.columns if self.chosen else ()
         table = self._read(group, [*self.wanted, *self.where, *asked])
         if self.where:
-            table = _filtered(table, self.where)
+            table = table.filter(having(table, self.where))
         if self.chosen is not None:
             import pyarrow as pa
 
             accepts = self.chosen.accepts
-            rows = self._filled(table, self.chosen.columns)
+            rows = filled(table, self.chosen.columns, self.there)
             places = [at for at, row in enumerate(rows) if accepts(row)]
             table = table.take(pa.array(places, pa.int64()))
-        return _objects(table.select(self.wanted))
+        return objects(table.select(self.wanted))
 
     def _read(self, group: int, columns: Sequence[str]) -> pa.Table:
-        # Without any column nobody could tell how many rows there are.
-        names = [name for name in dict.fromkeys(columns) if name in self.there] or [min(self.there)]
-        table = self.file.read(group, names)
+        table = self.file.read(group, read_names(columns, self.there))
         return _without(table, self._gone_in(group)) if self.gone else table
 
     def _gone_in(self, group: int) -> list[int]:
@@ -202,14 +198,6 @@ class _Asking:
         first = sum(self.file.sizes[:group])
         end = first + self.file.sizes[group]
         return [at - first for at in self.gone[bisect_left(self.gone, first) :] if at < end]
-
-    def _filled(self, table: pa.Table, columns: Sequence[str]) -> Iterator[Row]:
-        """Rows with these columns; what the file does not have is None."""
-        names = [name for name in dict.fromkeys(columns) if name in self.there]
-        lacking = {name: None for name in columns if name not in self.there}
-        rows = _objects(table.select(names)) if names else repeat({}, table.num_rows)
-        for row in rows:
-            yield {**row, **lacking} if lacking else row
 
 
 def _without(table: pa.Table, gone: list[int]) -> pa.Table:
@@ -225,41 +213,6 @@ def _without(table: pa.Table, gone: list[int]) -> pa.Table:
     return pa.concat_tables(
         [table.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
     )
-
-
-def _filtered(table: pa.Table, where: Where) -> pa.Table:
-    """The rows that have one of the values in every column that is asked."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted: Any = None
-    for column, values in where.items():
-        there = table.column(column)
-        one = pc.is_in(there, value_set=pa.array(list(values), there.type))
-        wanted = one if wanted is None else pc.and_(wanted, one)
-    return table.filter(wanted)
-
-
-def _objects(table: pa.Table) -> Iterator[Row]:
-    """Rows as Python objects."""
-    names = table.column_names
-    for batch in table.to_batches(max_chunksize=ROWS):
-        for values in zip(*map(_values, batch.columns), strict=True):
-            yield dict(zip(names, values, strict=True))
-
-
-def _values(column: pa.Array[Any]) -> list[Any]:
-    """The values of a column; Arrow's own way to make times imports all of pandas."""
-    import pyarrow as pa
-
-    kind = column.type
-    if not pa.types.is_timestamp(kind) or kind.unit != "us":
-        return column.to_pylist()
-    first = datetime(1970, 1, 1, tzinfo=None if kind.tz is None else UTC)
-    return [
-        None if value is None else first + timedelta(microseconds=value)
-        for value in column.view(pa.int64()).to_pylist()
-    ]
 
 
 def _groups(file: ParquetFile, where: Where) -> list[int]:

@@ -71,7 +71,7 @@ def planned_files(
         read: reads a file of the lake.
         where: the values that rows have in some columns.
         by: columns that rows are to be sorted by.
-        memory: what manifests have said before.
+        memory: what manifests and lists of them have said before.
 
     Returns:
         None where rows were deleted in another way than by their places in Parquet files.
@@ -80,172 +80,273 @@ def planned_files(
         ValueError: a file is no manifest.
     """
     memory = FileMemory() if memory is None else memory
+    key = (manifest_list, frozenset(where), tuple(by))
+    listed: _Snapshot | None = memory.get(key)
+    if listed is None:
+        listed = _snapshot(key, read, memory)
+        memory.keep(key, listed, FILE_BYTES * listed.amount)
+    if not listed.is_known:
+        return None
+    found = [file for listing in listed.data for file in listing.files(where)]
+    paths = sorted(file.path.encode() for file in found)
+    about = [
+        Planned(file.path, file.size, {}) for file in listed.deletes if _names_one(file, paths)
+    ]
+    return Plan(found, about)
+
+
+class _Deletes(NamedTuple):
+    """A file of deletes as its manifest lists it, with the paths that bound those that it names."""
+
+    path: str
+    size: int
+    is_known: bool
+    lower: bytes | None
+    upper: bytes | None
+
+
+class _Snapshot(NamedTuple):
+    """The files of a snapshot, with what is known of the columns that are asked for.
+
+    Attributes:
+        data: data files; those of manifests that tell the same together.
+        deletes: files of deletes.
+        is_known: whether all of these name rows by their places, in Parquet files.
+        amount: how many files there are.
+    """
+
+    data: list[_Listing]
+    deletes: list[_Deletes]
+    is_known: bool
+    amount: int
+
+
+def _snapshot(
+    key: tuple[str, frozenset[str], tuple[str, ...]],
+    read: Callable[[str], bytes],
+    memory: FileMemory,
+) -> _Snapshot:
+    """What a list of manifests and the manifests say; those are of many snapshots."""
+    manifest_list, *columns = key
     wanted = {"manifest_path": None, "content": None}
-    columns = (frozenset(where), tuple(by))
-    found: list[Planned] = []
-    deletes: list[dict[str, Any]] = []
+    data: dict[_Asked, list[_Listed]] = {}
+    deletes: list[_Deletes] = []
     for listed in read_container(read(manifest_list), wanted).records:
         place = listed["manifest_path"]
         if listed.get("content", DATA) == DATA:
             manifest = memory.get((place, *columns))
             if manifest is None:
-                manifest = _Manifest(read(place), *columns)
-                memory.keep((place, *columns), manifest, FILE_BYTES * len(manifest.live))
-            found += manifest.files(where)
+                manifest = _data(read(place), key[1], key[2])
+                memory.keep((place, *columns), manifest, FILE_BYTES * len(manifest[1]))
+            asked, files = manifest
+            data.setdefault(asked, []).extend(files)
         else:
             live = memory.get((place,))
             if live is None:
                 live = [*_deletes(read(place))]
                 memory.keep((place,), live, FILE_BYTES * len(live))
             deletes += live
-    if any(file["content"] != POSITIONS or file["file_format"] != "PARQUET" for file in deletes):
-        return None
-    paths = sorted(file.path.encode() for file in found)
-    about = [
-        Planned(file["file_path"], file["file_size_in_bytes"], {})
-        for file in deletes
-        if _names_one(file, paths)
-    ]
-    return Plan(found, about)
+    count = sum(map(len, data.values())) + len(deletes)
+    listings = [_Listing(asked, files) for asked, files in data.items()]
+    return _Snapshot(listings, deletes, all(file.is_known for file in deletes), count)
 
 
-def _deletes(manifest: bytes) -> Iterator[dict[str, Any]]:
+def _deletes(manifest: bytes) -> Iterator[_Deletes]:
     """The files of deletes that are still part of the table."""
     file = ("content", "file_path", "file_format", "file_size_in_bytes")
     wanted = dict.fromkeys((*file, "lower_bounds", "upper_bounds"))
     for entry in read_container(manifest, {"status": None, "data_file": wanted}).records:
-        if entry["status"] != DELETED:
-            yield entry["data_file"]
+        if entry["status"] == DELETED:
+            continue
+        found = entry["data_file"]
+        lower, upper = (
+            next((one["value"] for one in found[name] or () if one["key"] == PATH_ID), None)
+            for name in ("lower_bounds", "upper_bounds")
+        )
+        is_known = found["content"] == POSITIONS and found["file_format"] == "PARQUET"
+        yield _Deletes(found["file_path"], found["file_size_in_bytes"], is_known, lower, upper)
 
 
-def _names_one(file: dict[str, Any], paths: list[bytes]) -> bool:
+def _names_one(file: _Deletes, paths: list[bytes]) -> bool:
     """Whether a file of deletes can name one of some data files, whose paths are sorted."""
-    lower, upper = (
-        next((one["value"] for one in file[name] or () if one["key"] == PATH_ID), None)
-        for name in ("lower_bounds", "upper_bounds")
-    )
-    if lower is None or upper is None:
+    if file.lower is None or file.upper is None:
         return True
-    at = bisect_left(paths, lower)
-    return at < len(paths) and paths[at] <= upper
+    at = bisect_left(paths, file.lower)
+    return at < len(paths) and paths[at] <= file.upper
+
+
+class _Asked(NamedTuple):
+    """What manifests tell of the columns that are asked for.
+
+    Attributes:
+        partition: those that files are partitioned by, and what the partition calls them.
+        bounded: others that files may have bounds of, and their ids.
+    """
+
+    partition: tuple[tuple[str, str], ...]
+    bounded: tuple[tuple[str, int], ...]
 
 
 class _Listed(NamedTuple):
-    """A data file as its manifest lists it, with what is known of some columns."""
+    """A data file as its manifest lists it.
+
+    Attributes:
+        partition: its values of `_Asked.partition`.
+        lower: its lower bounds of `_Asked.bounded`; None where it has none.
+        upper: its upper bounds.
+        least: see `Planned`.
+    """
 
     path: str
     size: int
-    partition: dict[str, Any]
-    lower: dict[int, Any]
-    upper: dict[int, Any]
+    partition: tuple[Any, ...]
+    lower: tuple[bytes | int | None, ...]
+    upper: tuple[bytes | int | None, ...]
     least: tuple[tuple[bool, Any], ...]
 
 
-class _Manifest:
-    """One list of files; its header tells the table's columns and how it is partitioned.
+class _Listing:
+    """Data files that the same is known of.
 
     Args:
-        data: the whole file.
-        asked: columns whose values are asked for.
-        by: columns that rows are to be sorted by.
-
-    Attributes:
-        live: the files that are still part of the table.
+        asked: of which columns something is known.
+        files: them.
     """
 
-    def __init__(self, data: bytes, asked: frozenset[str], by: Sequence[str]) -> None:
-        header = read_container(data, {}).metadata
-        columns = {
-            field["name"]: field
-            for field in json.loads(header["schema"])["fields"]
-            if field["name"] in asked or field["name"] in by
-        }
-        names = {field["id"]: name for name, field in columns.items()}
-        self._partition = {
-            field["name"]: names[field["source-id"]]
-            for field in json.loads(header["partition-spec"])
-            if field["transform"] == "identity" and names.get(field["source-id"]) in asked
-        }
-        known = {n: f for n, f in columns.items() if f["type"] in ("string", *_NUMBERS)}
-        self._bounded = {
-            name: field["id"]
-            for name, field in known.items()
-            if name in asked and name not in self._partition.values()
-        }
-        self._by = [known.get(name, {"id": None}) for name in by]
-        file = ["file_path", "file_size_in_bytes", "partition"]
-        file += ["lower_bounds", "upper_bounds"] if self._bounded else []
-        file += ["lower_bounds", "null_value_counts"] if by else []
-        self._types = {field["id"]: field["type"] for field in known.values()}
-        container = read_container(data, {"status": None, "data_file": dict.fromkeys(file)})
-        live = (e["data_file"] for e in container.records if e["status"] != DELETED)
-        self.live = [self._listed(file) for file in live]
+    def __init__(self, asked: _Asked, files: list[_Listed]) -> None:
+        self._asked, self._files = asked, files
+        self._parts: dict[tuple[Any, ...], list[int]] = {}
+        for at, file in enumerate(files):
+            self._parts.setdefault(file.partition, []).append(at)
+        self._lower = [*zip(*(file.lower for file in files), strict=True)]
+        self._upper = [*zip(*(file.upper for file in files), strict=True)]
 
     def files(self, where: Where) -> Iterator[Planned]:
-        """Its files that can hold rows with some values of the columns that are asked for."""
-        left = {k: v for k, v in where.items() if k not in self._partition.values()}
-        bounded = [
-            (id_, sorted(_as_bound(value) for value in where[name]))
-            for name, id_ in self._bounded.items()
+        """Those that can hold rows with some values of the columns that are asked for."""
+        parted = [column for column, _ in self._asked.partition]
+        found = [
+            at
+            for part, places in self._parts.items()
+            if all(value in where[name] for name, value in zip(parted, part, strict=True))
+            for at in places
         ]
-        for file in self.live:
-            in_part = all(
-                file.partition[part] in where[name] for part, name in self._partition.items()
-            )
-            if in_part and _within(file, bounded):
-                yield Planned(file.path, file.size, left, file.least)
-
-    def _listed(self, file: dict[str, Any]) -> _Listed:
-        lower = self._bounds(file.get("lower_bounds"))
-        return _Listed(
-            file["file_path"],
-            file["file_size_in_bytes"],
-            {part: file["partition"][part] for part in self._partition},
-            lower,
-            self._bounds(file.get("upper_bounds")),
-            self._least(lower, file),
-        )
-
-    def _bounds(self, entries: list[dict[str, Any]] | None) -> dict[int, Any]:
-        """Bounds by the column's id."""
-        return {
-            one["key"]: one["value"]
-            if self._types[one["key"]] == "string"
-            else int.from_bytes(one["value"], "little", signed=True)
-            for one in entries or ()
-            if one["key"] in self._types
-        }
-
-    def _least(self, lower: dict[int, Any], file: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
-        """What no row of a file comes before; where nothing is told, or null is, the very first."""
-        if not self._by:
-            return ()
-        nulls = {one["key"]: one["value"] for one in file["null_value_counts"] or ()}
-        least: list[tuple[bool, Any]] = []
-        for field in self._by:
-            bound = lower.get(field["id"])
-            if bound is None or nulls.get(field["id"]) != 0:
-                least.append((False, 0))
-                continue
-            # A cut may go through a character.
-            text = bound.decode(errors="ignore") if isinstance(bound, bytes) else bound
-            least.append((True, text))
-        return tuple(least)
+        for number, (name, _) in enumerate(self._asked.bounded):
+            if found:
+                values = sorted(_as_bound(value) for value in where[name])
+                found = _within(found, self._lower[number], self._upper[number], values)
+        left = {name: values for name, values in where.items() if name not in parted}
+        for at in found:
+            file = self._files[at]
+            yield Planned(file.path, file.size, left, file.least)
 
 
-def _within(file: _Listed, bounded: list[tuple[int, list[Any]]]) -> bool:
-    """Whether any of the values lies between the bounds of its column.
+def _within(
+    places: list[int], lower: Sequence[Any], upper: Sequence[Any], values: list[Any]
+) -> list[int]:
+    """Those of some places at which any of the values lies between the bounds, if both are known.
 
     Texts compare as their bytes; an upper bound may be cut, and is counted up then.
     """
-    for id_, values in bounded:
-        if id_ not in file.lower or id_ not in file.upper:
-            continue
-        at = bisect_left(values, file.lower[id_])
-        if at == len(values) or values[at] > file.upper[id_]:
-            return False
-    return True
+    if len(values) == 1:
+        (value,) = values
+        return [
+            at
+            for at in places
+            if (low := lower[at]) is None or (high := upper[at]) is None or low <= value <= high
+        ]
+
+    def any_between(low: Any, high: Any) -> bool:
+        at = bisect_left(values, low)
+        return at < len(values) and bool(values[at] <= high)
+
+    return [
+        at
+        for at in places
+        if lower[at] is None or upper[at] is None or any_between(lower[at], upper[at])
+    ]
 
 
 def _as_bound(value: str | int) -> bytes | int:
     return value.encode() if isinstance(value, str) else value
+
+
+def _data(
+    manifest: bytes, asked: frozenset[str], by: Sequence[str]
+) -> tuple[_Asked, list[_Listed]]:
+    """The data files that a manifest lists and that are still part of the table.
+
+    Its header tells the table's columns and how it is partitioned.
+
+    Args:
+        manifest: the whole file.
+        asked: columns whose values are asked for.
+        by: columns that rows are to be sorted by.
+    """
+    header = read_container(manifest, {}).metadata
+    columns = {
+        field["name"]: field
+        for field in json.loads(header["schema"])["fields"]
+        if field["name"] in asked or field["name"] in by
+    }
+    names = {field["id"]: name for name, field in columns.items()}
+    partition = {
+        names[field["source-id"]]: field["name"]
+        for field in json.loads(header["partition-spec"])
+        if field["transform"] == "identity" and names.get(field["source-id"]) in asked
+    }
+    known = {n: f for n, f in columns.items() if f["type"] in ("string", *_NUMBERS)}
+    bounded = {
+        name: field["id"]
+        for name, field in known.items()
+        if name in asked and name not in partition
+    }
+    types = {field["id"]: field["type"] for field in known.values()}
+    sorted_by = [known.get(name, {"id": None})["id"] for name in by]
+    file = ["file_path", "file_size_in_bytes", "partition"]
+    file += ["lower_bounds", "upper_bounds"] if bounded else []
+    file += ["lower_bounds", "null_value_counts"] if by else []
+    container = read_container(manifest, {"status": None, "data_file": dict.fromkeys(file)})
+
+    def listed(file: dict[str, Any]) -> _Listed:
+        lower = _bounds(file.get("lower_bounds"), types)
+        upper = _bounds(file.get("upper_bounds"), types)
+        return _Listed(
+            file["file_path"],
+            file["file_size_in_bytes"],
+            tuple(file["partition"][part] for part in partition.values()),
+            tuple(lower.get(id_) for id_ in bounded.values()),
+            tuple(upper.get(id_) for id_ in bounded.values()),
+            _least(lower, file, sorted_by) if by else (),
+        )
+
+    live = (e["data_file"] for e in container.records if e["status"] != DELETED)
+    files = [listed(file) for file in live]
+    return _Asked(tuple(partition.items()), tuple(bounded.items())), files
+
+
+def _bounds(entries: list[dict[str, Any]] | None, types: Mapping[int, str]) -> dict[int, Any]:
+    """Bounds by the column's id."""
+    return {
+        one["key"]: one["value"]
+        if types[one["key"]] == "string"
+        else int.from_bytes(one["value"], "little", signed=True)
+        for one in entries or ()
+        if one["key"] in types
+    }
+
+
+def _least(
+    lower: dict[int, Any], file: dict[str, Any], by: Sequence[int | None]
+) -> tuple[tuple[bool, Any], ...]:
+    """What no row of a file comes before; where nothing is told, or null is, the very first."""
+    nulls = {one["key"]: one["value"] for one in file["null_value_counts"] or ()}
+    least: list[tuple[bool, Any]] = []
+    for id_ in by:
+        bound = None if id_ is None else lower.get(id_)
+        if bound is None or nulls.get(id_) != 0:
+            least.append((False, 0))
+            continue
+        # A cut may go through a character.
+        text = bound.decode(errors="ignore") if isinstance(bound, bytes) else bound
+        least.append((True, text))
+    return tuple(least)

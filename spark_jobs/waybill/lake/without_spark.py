@@ -22,7 +22,7 @@ from waybill.lake.avro_records import UnknownCodecError
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.file_memory import FileMemory
 from waybill.lake.history import Chosen, History, in_order
-from waybill.lake.metadata import Metadata, read_metadata
+from waybill.lake.metadata import Metadata, read_metadata, uncompressed
 from waybill.lake.names import split
 from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.planned_files import Planned, planned_files
@@ -43,6 +43,15 @@ ACCESS = {
     "client.region": "s3.region",
 }
 """What a store's key is called by Iceberg in Java, and by PyIceberg."""
+
+RANDOM_NAME = re.compile(r"/[0-9]+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*$")
+"""What metadata of a table is called: a number that grows, and one that was drawn.
+
+Source: Apache Iceberg table spec, "Metastore Tables".
+"""
+
+METADATA_BYTES = 2
+"""What a byte of a table's metadata takes in memory, about."""
 
 FILES_AT_ONCE = 16
 """How many files are looked into before it is asked whether the others can hold any row."""
@@ -216,7 +225,14 @@ class LakeWithoutSpark(History):
     def _loaded(self, table: str) -> Metadata:
         place = self._place(table)
         assert place is not None, f"{table} is asked for and is not there"
-        return read_metadata(self._read(place))
+        found: Metadata | None = self._memory.get((place, "metadata"))
+        if found is None:
+            text = uncompressed(self._read(place))
+            found = read_metadata(text)
+            # Only what is named at random is sure never to be written again with other words.
+            if RANDOM_NAME.search(place):
+                self._memory.keep((place, "metadata"), found, METADATA_BYTES * len(text))
+        return found
 
     def _read(self, place: str) -> bytes:
         opened = self._opened(place)

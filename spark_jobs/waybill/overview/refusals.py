@@ -118,7 +118,7 @@ def _shown(row: dict[str, Any], by: str) -> dict[str, Any]:
 
 def _ages(lake: History) -> dict[str, int]:
     """The batches that were decoded, from the newest on."""
-    return {commit.batch: age for age, commit in enumerate(lake.commits(lake.log("changes")))}
+    return {batch: age for age, batch in enumerate(lake.batches(lake.log("changes")))}
 
 
 def _by_place(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,9 @@ FIELDS = (
     "ddl_text",
 )
 """What is shown of a change."""
+ESCAPE = "\\"
+"""JSON has a text as it is, in quotes, where there is none of these."""
+HALF = re.compile("[\ud800-\udfff]")
 NAMES = ("database", "schema", "table")
 READ = tuple(name for name in FIELDS if name != "order_key")
 
@@ -83,13 +87,37 @@ def changes_of_row(
             return False
         return row["operation"] == "truncate" or has_key(row)
 
-    chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts)
+    likely = _likely(key)
+    chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts, likely)
     rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     ordered = _with_truncates((with_order(row, by_time) for row in rows), has_key)
     truncates: list[dict[str, Any]] = []
     own = (row for row in ordered if not _put_aside(row, truncates))
     found, more = _newest(nlargest(limit + 1, own, key=_by_order_key), truncates, limit)
     return RowChanges(_explained(lake, found, merge), more)
+
+
+def _likely(key: str) -> Callable[[Any], Any]:
+    """A mask of the changes that may be of a key, and of TRUNCATEs; see `Chosen`."""
+    written = _as_written(key)
+
+    def likely(table: Any) -> Any:
+        # Its types know nothing of single values beside columns.
+        import pyarrow.compute as pc
+
+        compute: Any = pc
+        mask = compute.fill_null(compute.equal(table.column("operation"), "truncate"), False)
+        for name in ("key", "old_key"):
+            texts = table.column(name)
+            found = compute.match_substring(texts, ESCAPE)
+            # A key of no columns is in every text.
+            whole: Any = compute.is_valid(texts)
+            for one in written:
+                whole = compute.and_(whole, compute.match_substring(texts, one))
+            mask = compute.or_(mask, compute.fill_null(compute.or_(found, whole), False))
+        return mask
+
+    return likely
 
 
 def _put_aside(row: dict[str, Any], truncates: list[dict[str, Any]]) -> bool:
@@ -250,6 +278,35 @@ def key_as_text(key: str) -> dict[str, str | None]:
     }
 
 
+def _columns_of(key: str) -> dict[str, str | None] | None:
+    """The columns of a key that is a JSON object, None where it is the value of its only column.
+
+    Raises:
+        ConfigurationError: it looks like JSON and is none.
+    """
+    if not key.lstrip().startswith("{"):
+        return None
+    try:
+        return key_as_text(key)
+    except ValueError as error:
+        message = f"--key {key} is not JSON: {error}"
+        raise ConfigurationError(message, code=Code.OPTION) from error
+
+
+def _as_written(key: str) -> list[str]:
+    """What the JSON text of a key has in it, unless it has an `ESCAPE`."""
+    wanted = _columns_of(key)
+    values: Iterable[str | None] = [key] if wanted is None else wanted.values()
+
+    def written(value: str | None) -> str:
+        if value is None:
+            return "null"
+        # Half a character cannot be written but by an escape.
+        return ESCAPE if HALF.search(value) else f'"{value}"'
+
+    return [written(value) for value in values]
+
+
 def key_test(key: str, renamed: Renamings = ()) -> Callable[[dict[str, Any]], bool]:
     """Whether a row is of a key: a JSON object of its columns, or the value of its only column.
 
@@ -261,16 +318,11 @@ def key_test(key: str, renamed: Renamings = ()) -> Callable[[dict[str, Any]], bo
     Raises:
         ConfigurationError: it looks like JSON and is none.
     """
-    wanted: dict[str, str | None] | None = None
-    if key.lstrip().startswith("{"):
-        try:
-            wanted = key_as_text(key)
-        except ValueError as error:
-            message = f"--key {key} is not JSON: {error}"
-            raise ConfigurationError(message, code=Code.OPTION) from error
+    wanted = _columns_of(key)
+    written = _as_written(key)
 
     def matches(text: str | None, order: str | None) -> bool:
-        if text is None:
+        if text is None or not (ESCAPE in text or all(one in text for one in written)):
             return False
         if wanted is None:
             return [*json.loads(text).values()] == [key]

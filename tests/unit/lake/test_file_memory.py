@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +20,13 @@ from waybill.spec.migration import Migration
 
 TABLE = "lake.shop_log.changes"
 SCHEMA = pa.schema([("kind", pa.string()), ("offset", pa.int64()), ("text", pa.string())])
+LIKELY = Chosen(
+    ("text",),
+    lambda row: row["text"].endswith("7"),
+    lambda table: pc.match_substring(table.column("text"), "7"),
+)
+"""The mask takes more than is wanted."""
+
 ASKED: list[tuple[Any, ...]] = [
     (("offset", "kind"), {}),
     (("offset", "kind"), {"kind": ["good"]}),
@@ -29,6 +37,10 @@ ASKED: list[tuple[Any, ...]] = [
     (("text",), {"text": ["text 11"]}),
     (("offset",), {}, None, Chosen(("text",), lambda row: row["text"].endswith("7"))),
     (("offset",), {}, None, Chosen(("text",), lambda row: row["text"].endswith("8"))),
+    (("offset", "kind"), {"kind": ["bad"]}, None, LIKELY),
+    (("offset", "lacking"), {"text": ["text 7", "text 8"]}, None, LIKELY),
+    (("offset",), {"text": ["text 5", "text"]}),
+    (("kind",), {"offset": [7, 2**70]}),
 ]
 """What `History.scan` is asked, one after the other."""
 
@@ -95,7 +107,7 @@ def test_what_a_batch_adds_is_seen(spec: Migration, tmp_path: Path) -> None:
 
 
 def test_no_file_of_the_table_is_opened_a_second_time(
-    spec: Migration, monkeypatch: pytest.MonkeyPatch
+    spec: Migration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = FileMemory()
     places: list[str] = []
@@ -107,12 +119,64 @@ def test_no_file_of_the_table_is_opened_a_second_time(
 
     monkeypatch.setattr(LakeWithoutSpark, "_opened", noted)
     answers(spec, memory)
-    # The metadata and the snapshot's list are read each time; they may be others now.
-    assert [one for one in places if one.endswith(".parquet")]
-    assert [one for one in places if one.endswith("-m0.avro")]
+    for part in (".parquet", "-m0.avro", ".metadata.json", "/snap-"):
+        assert [one for one in places if part in one]
     places.clear()
     answers(spec, memory)
-    assert [one for one in places if one.endswith((".parquet", "-m0.avro"))] == []
+    assert places == []
+    # The catalog is asked each time where the metadata is, and of a batch only its own is read.
+    add(tmp_path, 3)
+    with opened(spec, memory) as lake:
+        assert lake is not None
+        assert len([*lake.scan(TABLE, ("offset", "kind"), {})]) == 80
+        assert [*lake.batches(TABLE)] == ["b3", "b2", "b1", "b0"]
+        assert [commit.batch for commit in lake.commits(TABLE)] == [*lake.batches(TABLE)]
+    for part, count in ((".parquet", 2), ("-m0.avro", 1), (".metadata.json", 1), ("/snap-", 1)):
+        assert len([one for one in places if part in one]) == count
+
+
+def test_metadata_whose_name_may_be_used_again_is_read_again(
+    spec: Migration, tmp_path: Path
+) -> None:
+    catalog = catalog_in(tmp_path / "lake")
+    memory = FileMemory()
+    for number in range(2):
+        table = catalog.load_table("shop_log.changes")
+        place = table.metadata_location
+        named = tmp_path / "v1.metadata.json"
+        named.write_bytes(Path(place.removeprefix("file://")).read_bytes())
+        catalog.drop_table("shop_log.changes")
+        catalog.register_table("shop_log.changes", str(named))
+        with opened(spec, memory) as lake:
+            assert lake is not None
+            assert len([*lake.batches(TABLE)]) == 3 + number
+        catalog.drop_table("shop_log.changes")
+        catalog.register_table("shop_log.changes", place)
+        add(tmp_path, 3 + number)
+
+
+def test_of_files_that_are_half_remembered_the_rest_is_read(tmp_path: Path) -> None:
+    memory = FileMemory()
+    files = []
+    for number, kind in enumerate((pa.int32(), pa.int64(), pa.int64())):
+        path = tmp_path / f"{number}.parquet"
+        table = pa.table({"number": pa.array([number, 9], kind), "text": [f"{number}", None]})
+        pq.write_table(table, path)
+        files.append(Planned(str(path), 1, {}))
+
+    def found(columns: tuple[str, ...], **where: Any) -> list[Any]:
+        asked = [file._replace(where=where) for file in files]
+        rows = rows_of_files(asked, str, columns, None, memory)
+        return sorted((tuple(row[name] for name in columns) for row in rows), key=str)
+
+    for _ in range(2):
+        assert found(("number",), number=[1, 2]) == [(1,), (2,)]
+        assert found(("text",), number=[1, 9]) == [("1",), (None,), (None,), (None,)]
+        assert found(("text",), number=[2**40]) == []
+        assert found(("text", "none"), text=["0", "2"]) == [("0", None), ("2", None)]
+        assert found(("none",), number=[9]) == [(None,)] * 3
+        assert found((), text=["0"]) == [()]
+        assert found(("text",), none=["0"]) == []
 
 
 def test_rows_that_are_deleted_later_are_gone(tmp_path: Path) -> None:
