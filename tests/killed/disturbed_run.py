@@ -22,13 +22,13 @@ from typing import Any
 from waybill.envelopes import registry
 from waybill.errors import WaybillError
 from waybill.jobs import run_migration
-from waybill.lake import Lake, commit
+from waybill.lake import Lake, commit, new_branches
 from waybill.lake.catalog import Catalog
 
 registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
 
 METHODS: dict[str, list[tuple[Any, str]]] = {
-    "branch": [(commit, "start_branch")],
+    "branch": [(new_branches, "start_branch")],
     "append": [(commit.Branch, name) for name in ("append", "append_made", "append_rows")],
     "overwrite": [(commit.Branch, "overwrite")],
     "delete": [(commit.Branch, "delete_partition")],

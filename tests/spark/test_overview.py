@@ -51,7 +51,7 @@ def test_a_merge_that_cannot_tell_it_merges_all_the_same(line, monkeypatch):
     def full(*_: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("waybill.merge.stage.keep_origins", full)
+    monkeypatch.setattr("waybill.merge.column_origins.keep_origins", full)
     line.feed("a", insert(1))
     merged = line.run("b-1").stage("merge")
     assert line.rows() == line.sent == ["1"]

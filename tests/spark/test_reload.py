@@ -13,6 +13,8 @@ from waybill import cli
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
+from waybill.lake.table_properties import KEPT_SINCE
+from waybill.overview.row_changes import changes_of_row
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 pytestmark = pytest.mark.spark
@@ -80,6 +82,152 @@ def test_loading_again_changes_no_row_and_takes_each_message_once(spark, spec, t
         assert rows_of(spark, whole, "shop.people") == [row(1), row(2)]
     again = run_migration(whole, batch="b5", spark=spark, mode="reload", tables=["*.people"])
     assert again.stage("convert").repeated
+
+
+COLUMNS = {"id": "bigint", "email": "string", "phone": "string"}
+KEYLESS = {"shop.audit": {"key": [], "columns": COLUMNS}}
+DECLARED = {**TABLES, **KEYLESS}
+HIDDEN = [
+    {
+        "tables": "shop.people",
+        "columns": {"mask": {"email": "sha256"}, "drop": ["phone"], "rename": {"id": "number"}},
+        "where": "id <> 2",
+    },
+    {"tables": "shop.audit", "columns": {"mask": {"email": "sha256"}}},
+]
+"""A mapping of now, where there was none."""
+
+
+def sorted_rows(spark, spec, table: str) -> list[dict[str, object]]:
+    lake = Lake.open(spark, spec)
+    full = lake.merged_tables()[table]
+    shown = [r.asDict() for r in lake.read(full).collect()]
+    # Which of several equal rows is the newest depends on where batches are cut.
+    own = ["_waybill_key", "_waybill_image", *(["_waybill_order"] if table != "shop.audit" else [])]
+    values = ({k: v for k, v in r.items() if k in own or k[0] != "_"} for r in shown)
+    return sorted(values, key=lambda r: r["_waybill_key"])
+
+
+def test_a_changed_mapping_reaches_the_rows_that_are_there(spark, migration, spec, tmp_path):
+    """They are those of a migration that begins with it, and so is all that follows."""
+    old = spec(tables=DECLARED)
+    bring(
+        tmp_path,
+        "1",
+        [
+            *(message(n, "INSERT", None, row(n)) for n in (1, 2, 3)),
+            *(message(n, "INSERT", None, row(7), "audit") for n in (4, 5)),
+            message(6, "UPDATE", row(1), row(1, "new@b.c")),
+        ],
+    )
+    run_migration(old, batch="b1", spark=spark)
+    bring(
+        tmp_path,
+        "2",
+        [
+            message(8, "DELETE", row(3), None),
+            message(9, "INSERT", None, {**row(4, None), "city": "Ulm"}),
+            message(10, "DELETE", row(7), None, "audit"),
+            statement(11, "ALTER TABLE people ADD COLUMN city VARCHAR(20) DEFAULT 'Bonn'"),
+        ],
+    )
+    run_migration(old, batch="b2", spark=spark)
+    new, fresh = (
+        spec(tables=DECLARED, map=HIDDEN),
+        migration(name="fresh", tables=DECLARED, envelope="oms-default", map=HIDDEN),
+    )
+    lake = Lake.open(spark, new)
+    people = lake.merged_tables()["shop.people"]
+    was = lake.head(people)
+    waybill = run_migration(new, batch="b3", spark=spark, mode="reload", tables=["shop.*"])
+    run_migration(fresh, batch="f1", spark=spark)
+    tables = ("shop.people", "shop.audit")
+
+    def check(when: str) -> None:
+        for table in tables:
+            wanted = sorted_rows(spark, fresh, table)
+            assert wanted, table
+            assert sorted_rows(spark, new, table) == wanted, f"{table} {when}"
+
+    check("after the reload")
+    assert [r["city"] for r in sorted_rows(spark, new, "shop.people")] == ["Bonn", "Ulm"]
+    assert "phone" not in lake.read(people).columns
+    assert "@b.c" not in str(lake.read(people, lake.head(people)).collect())
+    assert lake.read(people, was).count() == 4  # With a tombstone: nobody has touched what it was.
+    merged = waybill.stage("merge")
+    assert merged.details["shop.people"]["rows before it was made anew"] == 3
+    assert {"phone is gone", "id is gone", "number is new"} <= {
+        *merged.details["shop.people"]["columns"]
+    }
+    assert not [*waybill.stage("convert").warnings, *merged.warnings]
+    # What comes late belongs to the history that it always had.
+    bring(
+        tmp_path,
+        "3",
+        [
+            message(7, "INSERT", None, row(5)),
+            message(12, "UPDATE", row(4, None), row(4, "d@b.c")),
+            message(13, "INSERT", None, row(7), "audit"),
+        ],
+    )
+    run_migration(new, batch="b4", spark=spark)
+    run_migration(fresh, batch="f2", spark=spark)
+    check("after a late batch")
+    run_migration(new, batch="b5", spark=spark, mode="reload", tables=["shop.*"])
+    check("after the reload once more")
+    history = changes_of_row(lake, "shop.people", '{"number":"1"}', 9, by_time=False)
+    assert [(r["batch"], r["operation"]) for r in history.rows] == [
+        ("b5", "insert"),
+        ("b5", "update"),
+    ]
+
+
+def test_a_table_of_which_nothing_is_left_is_empty(spark, spec, tmp_path):
+    whole = spec()
+    bring(tmp_path, "1", [message(1, "INSERT", None, row(1)), message(2, "INSERT", None, row(2))])
+    run_migration(whole, batch="b1", spark=spark)
+    none = spec(map=[{"tables": "shop.people", "where": "id > 9"}])
+    run_migration(none, batch="b2", spark=spark, mode="reload", tables=["shop.people"])
+    assert rows_of_keys(spark, none) == []
+    bring(tmp_path, "2", [message(3, "INSERT", None, row(10))])
+    run_migration(none, batch="b3", spark=spark)
+    assert rows_of(spark, none, "shop.people") == [row(10)]
+
+
+def rows_of_keys(spark, spec) -> list[str]:
+    lake = Lake.open(spark, spec)
+    rows = lake.read(lake.merged_tables()["shop.people"]).select("_waybill_key").collect()
+    return [r[0] for r in rows]
+
+
+def test_of_an_archive_that_is_not_whole_no_table_is_made_anew(spark, spec, tmp_path):
+    """Nor does a table without key count a change once more whose values are masked now."""
+    old, new = spec(tables=DECLARED), spec(tables=DECLARED, map=HIDDEN[1:])
+    bring(
+        tmp_path,
+        "1",
+        [message(1, "INSERT", None, row(1)), message(2, "INSERT", None, row(7), "audit")],
+    )
+    run_migration(old, batch="b1", spark=spark)
+    lake = Lake.open(spark, old)
+    lake.set_properties(lake.log("archive"), {KEPT_SINCE: "0"})
+    waybill = run_migration(new, batch="b2", spark=spark, mode="reload", tables=["shop.*"])
+    assert rows_of(spark, new, "shop.audit") == [row(7)]
+    assert rows_of(spark, new, "shop.people") == [row(1)]
+    (warning,) = waybill.stage("convert").warnings
+    assert "shop.audit, shop.people cannot be made anew" in warning
+    assert len(sent(tmp_path, "b2")) == 2
+
+
+def test_a_table_that_has_another_name_now_keeps_its_rows(spark, spec, tmp_path):
+    whole = spec()
+    bring(tmp_path, "1", [message(1, "INSERT", None, row(1))])
+    run_migration(whole, batch="b1", spark=spark)
+    named = spec(map=[{"tables": "shop.people", "rename": {"table": "persons"}}])
+    waybill = run_migration(named, batch="b2", spark=spark, mode="reload", tables=["shop.p*"])
+    assert rows_of(spark, named, "shop.persons") == rows_of(spark, named, "shop.people") == [row(1)]
+    (warning,) = waybill.stage("convert").warnings
+    assert warning.startswith("no message of the archive is of shop.people as the migration maps")
 
 
 def test_a_reload_before_anything_was_read(spark, spec, tmp_path):

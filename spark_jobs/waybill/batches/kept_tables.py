@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from waybill.mapping.rules import fits
-from waybill.mapping.shards import EMPTIED
+from waybill.mapping.rules import NOT_MET, fits
+from waybill.mapping.shards import EMPTIED, VOID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _TAKEN = ("ok", "refused", "waiting", "schema")
+_LEFT_OUT = (EMPTIED, VOID, NOT_MET)
+"""Why changes of a table that is taken are left out: it is made without them, and the end of their
+transaction counts them. What empties one of several joined tables is among them, too."""
+
 _NAMES = ("database", "schema", "table")
 
 
@@ -25,12 +29,14 @@ class KeptTables:
 
     Attributes:
         rows: how many were kept, without those that tell schemas.
+        met: the qualified names of the tables that they are of.
     """
 
     def __init__(self, tables: tuple[str, ...]) -> None:
         self._tables = tables
         self._known: dict[tuple[str | None, ...], bool] = {}
         self.rows = 0
+        self.met: set[str] = set()
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What is kept of some batches."""
@@ -39,13 +45,15 @@ class KeptTables:
             outcomes = batch.column("outcome").to_pylist()
             reasons = batch.column("reason_kind").to_pylist()
             kept = [
-                # What empties one of several joined tables is left out, and its rows have to go.
-                (outcome in _TAKEN or reason == EMPTIED) and self._is_one(names)
+                (outcome in _TAKEN or reason in _LEFT_OUT) and self._is_one(names)
                 for outcome, reason, names in zip(
                     outcomes, reasons, zip(*columns, strict=True), strict=True
                 )
             ]
             mask = np.array(kept, np.bool_)
+            found_rows = zip(outcomes, kept, zip(*columns, strict=True), strict=True)
+            met = {names for o, k, names in found_rows if k and o != "schema"}
+            self.met |= set(map(_qualified, met))
             self.rows += sum(o != "schema" for o, k in zip(outcomes, kept, strict=True) if k)
             found = batch.filter(pa.array(mask))
             if found.num_rows:
@@ -60,3 +68,8 @@ class KeptTables:
             found = bool(table) and fits((whole, short), self._tables)
             self._known[names] = found
         return found
+
+
+def _qualified(names: tuple[str | None, ...]) -> str:
+    """The name that the merge knows a table by."""
+    return ".".join(part for part in names if part is not None)

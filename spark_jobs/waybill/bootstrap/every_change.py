@@ -19,6 +19,7 @@ from waybill.convert.encode import Encoding
 from waybill.counting import counted
 from waybill.lake.local_rows import local_rows
 from waybill.lake.newest_rows import newest_rows
+from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake.stage_commit import land
 from waybill.lake_columns import BATCHES, BEFORE_BATCH, BOOTSTRAP, CHANGE_PLACE
 from waybill.report import StageReport
@@ -53,7 +54,7 @@ def begin_with_changes(context: StageContext, writing: EncodePlan) -> None:
     if upto is not None:
         lake.cut_shuffles(log, None, upto)
         every = lake.read(log, upto)
-        accepted = every.where("outcome = 'ok'")
+        accepted = RebuiltTables(lake, upto).counting(every).where("outcome = 'ok'")
         known = [c.batch for c in lake.commits(log) if c.stage == STAGE][::-1]
         named = {row.batch for row in accepted.select("batch").distinct().collect()}
         # Batches that upkeep has let go are older than those that are on record.

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from waybill.bootstrap.joined_types import joined_type
 from waybill.lake.names import literal
+from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.merge.increment import order_sql
 from waybill.merge.renamings import above, present_schema
 from waybill.records import ROW_OPERATIONS, Column, TableSchema, intern_schema
@@ -48,7 +49,7 @@ def described(lake: Lake, upto: int, state: MergeState) -> dict[str, Described]:
         state: what the merge knows of the tables.
     """
     order = F.expr(order_sql(bool(state.by_source_time)))
-    log = lake.read(lake.log("changes"), upto)
+    log = RebuiltTables(lake, upto).counting(lake.read(lake.log("changes"), upto))
     operations = ", ".join(literal(operation) for operation in sorted(ROW_OPERATIONS))
     rows = log.where(f"outcome = 'ok' AND schema_id IS NOT NULL AND operation IN ({operations})")
     used = rows.groupBy("schema_id").agg(

@@ -74,7 +74,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="TABLE",
-            help="Read nothing new: take this table, or those of a pattern, again from the "
+            help="Read nothing new: make this table, or those of a pattern, anew from the "
             "archive. May be repeated.",
         ),
     ] = None,

@@ -12,13 +12,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.emptied_rows import skip_void
-from waybill.batches.kept_tables import KeptTables
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.column_history import ColumnHistories
 from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.mapped_names import NAMES, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
+from waybill.convert.reloading import RELOADED, Reload
 from waybill.convert.shards import JoinedTables, known_floors
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
@@ -29,7 +29,6 @@ from waybill.lake.decisions import drop_is_next
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.mapping.changes import joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
@@ -62,7 +61,6 @@ TIMED = columns_of(CHANGES, *COUNTED.names, "source_time")
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
-RELOADED = "rows of tables that are loaded again"
 SHOWN_TABLES = 200
 """Of how many tables a report has the changes by operation."""
 
@@ -84,6 +82,7 @@ class Decoding:
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
+        self.reload = Reload(context, branch)
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""
@@ -116,7 +115,7 @@ class Decoding:
                 )
             self._count_tasks(tally, report)
         if self.context.options.mode == "reload":
-            self._reload(after, report)
+            self.reload.take(after, self.columns.settle, self._decode, MESSAGE, report)
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)
@@ -130,11 +129,14 @@ class Decoding:
             end_waiting(self.context, self.branch, self.sizes, report)
         if self.reading.mapping.joins:
             self._join_tables(report)
+        self.reload.tell(report)
         self.sizes.tell(report, "changes")
 
     def _join_tables(self, report: StageReport) -> None:
         """Do what tables that become one need, when all changes of the batch are written."""
-        joined = JoinedTables(self.context, self.branch, self.reading.mapping, self.floors)
+        joined = JoinedTables(
+            *(self.context, self.branch, self.reading.mapping, self.floors), self.reload.counting
+        )
         if self.emptied.counts:
             joined.empty(report)
         joined.tell(report)
@@ -225,7 +227,8 @@ class Decoding:
         messages = newest_rows(found, MESSAGE_PLACE, lake.commits(span.table)).select(
             *MESSAGE.names
         )
-        taken = before.where("outcome NOT IN ('refused', 'schema', 'replayed')").join(
+        rows_before = self.reload.counting(before)
+        taken = rows_before.where("outcome NOT IN ('refused', 'schema', 'replayed')").join(
             F.broadcast(refused), place, "left_semi"
         )
         tally = Tally(self.context.spark.sparkContext)
@@ -266,42 +269,6 @@ class Decoding:
         for frame in (fresh, decoded, refused):
             frame.unpersist()
         return True
-
-    def _reload(self, upto: int | None, report: StageReport) -> None:
-        """Decode the archive once more, and keep the rows of the tables that are asked for.
-
-        Args:
-            upto: snapshot of the archive up to which everything was decoded before.
-            report: gets the counts.
-        """
-        tables = self.context.options.tables
-        if upto is None:
-            return
-        lake = self.context.lake
-        archive = lake.log("archive")
-        self.context.progress("convert: the archive is decoded again for %s", ", ".join(tables))
-        since = kept_since(lake.properties(archive))
-        if since is not None:
-            report.warnings.append(
-                f"the archive has no published messages of batches that ended before {since} any "
-                "more, so the tables are loaded again from what came later"
-            )
-        # A full run brings a message again: one of them is taken, and if they differ, the last.
-        every = newest_rows(lake.read(archive, upto), MESSAGE_PLACE, lake.commits(archive))
-        tally, counts = (Tally(self.context.spark.sparkContext) for _ in range(2))
-
-        def write() -> None:
-            decode = self._decode(tally)
-
-            def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-                kept = KeptTables(tables)
-                yield from kept.of(decode(batches))
-                counts.add_of_task(kept=kept.rows)
-
-            self.branch.append_made(every.select(*MESSAGE.names), chosen, CHANGES)
-
-        self.columns.settle(write)
-        add(report.extra_in, RELOADED, counts.totals["kept"])
 
     def _count_tasks(self, tally: Tally, report: StageReport) -> None:
         counts = tally.totals
@@ -408,7 +375,7 @@ class Decoding:
             .agg(both.alias("both"), F.max(F.col("batch") == batch).alias("new"))
             .where("NOT both")
         )
-        log = self.context.lake.read(self.branch.table, self.branch.head)
+        log = self.reload.counting(self.context.lake.read(self.branch.table, self.branch.head))
         return _updates_of(alone.where("new"), log).unionByName(
             _updates_of(alone.where("NOT new"), log.where(F.col("batch") == batch))
         )

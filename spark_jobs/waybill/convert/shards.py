@@ -21,7 +21,7 @@ from waybill.order import CHANGE
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -76,15 +76,22 @@ class JoinedTables:
         branch: of `changes`, with what the batch brought.
         mapping: of the migration.
         floors: as `known_floors`.
+        counting: the rows of `changes` that count, of some.
     """
 
     def __init__(
-        self, context: StageContext, branch: Branch, mapping: Rules, floors: dict[str, Floor]
+        self,
+        context: StageContext,
+        branch: Branch,
+        mapping: Rules,
+        floors: dict[str, Floor],
+        counting: Callable[[DataFrame], DataFrame],
     ) -> None:
         self.context = context
         self.branch = branch
         self.joins = [rule.join for rule in mapping.of_tables if rule.join is not None]
         self.floors = floors
+        self._counting = counting
         self.by_source_time = context.spec.order.ambiguous == "source_time"
 
     def empty(self, report: StageReport) -> None:
@@ -172,7 +179,7 @@ class JoinedTables:
     def _rows(self, log: DataFrame | None = None, taken: str = "outcome = 'ok'") -> DataFrame:
         """The changes of rows that were taken: of some, or all that ever were."""
         if log is None:
-            log = self.context.lake.read(self.branch.table, self.branch.head)
+            log = self._counting(self.context.lake.read(self.branch.table, self.branch.head))
         return log.where(taken).where(_OF_ROWS)
 
     def _of(self, statement: _Statement, name: str) -> DataFrame:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
-from waybill.lake.branches import STAGED, branches, doomed, same_as_main, whole
+from waybill.lake.branches import STAGED, same_as_main, whole
 from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
 from waybill.lake.local_rows import local_rows
-from waybill.lake.names import branch_prefix, literal, quoted, split
+from waybill.lake.names import literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FEW_BYTES, FEW_ROWS
 from waybill.lake.task_rows import Piece, read_piece
@@ -91,6 +90,7 @@ class Branch:
         name: name of the branch; no two runs use the same.
         base: visible snapshot that it starts from (`branches.whole`), None for an empty table.
         becomes: the names that columns of its own get when it becomes visible (`future_columns`).
+        emptied: whether all rows were taken away before anything was written (`empty`).
 
     Data files that were written for it are committed when somebody asks for its rows, at the latest
     with its stamp: a table that is only appended to gets one snapshot. Of a branch that is not
@@ -109,6 +109,7 @@ class Branch:
         self._there = head is not None
         self._written: list[WrittenFile] = []
         self.becomes: Mapping[str, str] = {}
+        self.emptied = False
 
     @property
     def head(self) -> int:
@@ -123,6 +124,11 @@ class Branch:
         return self._head
 
     @property
+    def begins_empty(self) -> bool:
+        """Whether the table has no rows on it but those that were written to it."""
+        return self.base is None or self.emptied
+
+    @property
     def _start(self) -> int | None:
         """The snapshot that the next commit makes the branch of, None where it needs no making."""
         return None if self._there else self.base
@@ -135,6 +141,17 @@ class Branch:
     def begin(self) -> None:
         """Make the branch, if it is not there."""
         self._settle()
+
+    def empty(self) -> None:
+        """Take all rows away that it starts from; main keeps them until it is this branch.
+
+        Raises:
+            ConflictError: another run took the branch away.
+        """
+        self._settle()
+        if self.base is not None:
+            self.sql("DELETE FROM {branch}")
+            self._begun, self.emptied = self._head, True
 
     def append(self, rows: DataFrame, mark: str | None = None) -> int:
         """Append rows by column name.
@@ -445,39 +462,6 @@ def stamp_of(
 def compact(data: Mapping[str, Any]) -> str:
     """JSON without blanks, as it is kept in snapshot summaries."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-
-
-def start_branch(
-    catalog: Catalog, table: str, stage: str, batch: str, at_once: bool = True
-) -> Branch:
-    """A new branch from main; branches left over by the same stage and batch are dropped.
-
-    So are those of other batches of the stage that main has left behind: nothing could make them
-    visible any more. A merge's branches stay, they are what the gate judged.
-
-    Args:
-        catalog: the catalog.
-        table: full name.
-        stage: that writes.
-        batch: that is written.
-        at_once: whether it is to be there before anything is written to it, so that a second run
-            of the batch takes it away.
-    """
-    namespace, name = split(table)
-    metadata = catalog.metadata(namespace, name)
-    prefix = branch_prefix(stage, batch)
-    leftovers = [ref for ref in branches(metadata) if ref.startswith(prefix)]
-    if stage != "merge":
-        leftovers += [
-            ref
-            for ref in branches(metadata)
-            if ref.startswith(f"{stage}_") and ref not in leftovers and doomed(metadata, ref)
-        ]
-    catalog.remove_refs(namespace, name, leftovers)
-    branch = Branch(catalog, table, prefix + secrets.token_hex(4), whole(metadata), None)
-    if at_once:
-        branch.begin()
-    return branch
 
 
 def increment(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake import commit as commits
+from waybill.lake import new_branches
 from waybill.lake.aside import ASIDE, LISTS
 from waybill.lake.branches import branch_base, branches
 from waybill.lake.catalog import Catalog
@@ -21,13 +22,7 @@ from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
 from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.session import lake_session
-from waybill.lake.settings import (
-    ANY_BYTES,
-    ARROW_BYTES,
-    ARROW_ROWS,
-    CATALOG,
-    SESSION_SETTINGS,
-)
+from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, CATALOG, SESSION_SETTINGS
 from waybill.lake.sizing import (
     BATCH_BYTES,
     FEW_FILES,
@@ -213,7 +208,7 @@ class Lake(History):
             at_once: False leaves it to the first commit to make it, which saves one. For tables
                 that are written to next to at once, or whose record tells which branch counts.
         """
-        return commits.start_branch(self._catalog, table, stage, batch, at_once)
+        return new_branches.start_branch(self._catalog, table, stage, batch, at_once)
 
     def held(self, table: str, stage: str, batch: str | None = None) -> list[tuple[Commit, Branch]]:
         """What is stamped and waits, the newest last; main has left none of it behind."""

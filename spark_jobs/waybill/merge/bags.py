@@ -42,6 +42,9 @@ IDENTITY = (
 have in common tells them apart no further than their images do. Rows that were read have one for
 the whole table, so equal ones would be one: only their place tells them apart."""
 
+_AS_MESSAGE = [*CHANGE_PLACE, "order_key"]
+"""What tells a change, whatever a mapping has made of its values."""
+
 NO_BEFORE = "a table without key needs the row before to change or delete one, and it is not there"
 
 
@@ -78,14 +81,14 @@ class BagMerge:
         new = self._new(came.where("reason IS NULL")).persist()
         out = new.count()
         reached = self.plan.reached is not None or bool(self.plan.to_fill or self.plan.renamings)
-        anew = reached and self.branch.base is not None
+        anew = reached and not self.branch.begins_empty
         if anew:
             self.branch.sql("DELETE FROM {branch}")
             every = self._judged(self.increment.pairs(self.qualified, history=True))
             counted = every.where("reason IS NULL").dropDuplicates(["identity"])
         else:
             counted = new
-        self._write(self._balances(counted), empty=anew or self.branch.base is None)
+        self._write(self._balances(counted), empty=anew or self.branch.begins_empty)
         new.unpersist()
         # Every delivery of a change: the log says that one was counted if it is not kept.
         refused = came.where("reason IS NOT NULL")
@@ -126,11 +129,16 @@ class BagMerge:
     def _new(self, changes: DataFrame) -> DataFrame:
         """Changes that no batch has counted, each once."""
         once = changes.dropDuplicates(["identity"])
-        if self.branch.base is None:
+        loaded = self.qualified in self.increment.rebuilt.added_to(self.increment.after)
+        if loaded:
+            # Another mapping may have made other values of the same change.
+            once = once.dropDuplicates(_AS_MESSAGE)
+        if self.branch.begins_empty:
             return once
         log = self.increment.pairs(self.qualified, before=True)
         counted = log.select(F.expr(IDENTITY).alias("identity")).distinct()
-        return once.join(counted, "identity", "left_anti")
+        new = once.join(counted, "identity", "left_anti")
+        return new.join(log.select(_AS_MESSAGE), _AS_MESSAGE, "left_anti") if loaded else new
 
     def _balances(self, changes: DataFrame) -> DataFrame:
         """By row: how often it was put there less how often it was taken away, if not equal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -221,6 +222,7 @@ def extend(
     table: str,
     in_lake: int,
     taken: Taken | None = None,
+    lake_names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Column, ...]:
     """The columns of a table after changes with these schemas.
 
@@ -232,6 +234,7 @@ def extend(
         in_lake: how many of `columns` are in the lake already.
         taken: what is decided, and where it is remembered what was taken; without it nothing is
             decided.
+        lake_names: what the lake calls columns that it has of the table, whose rows are not there.
 
     Raises:
         SchemaChangeError: a person has to decide about a change.
@@ -246,7 +249,8 @@ def extend(
             type_ = lake_type(logical)
             have = found.get(stated.name)
             if have is None:
-                lake = lake_name(stated.name, [column.lake for column in found.values()])
+                others = [*(column.lake for column in found.values()), *lake_names.values()]
+                lake = lake_names.get(stated.name) or lake_name(stated.name, others)
                 have = found[stated.name] = Column(stated.name, lake, type_, known)
                 if in_lake:
                     taken.add(have)

@@ -226,6 +226,8 @@ class Parts:
             statements.of("truncate", truncates),
             statements.of("ddl", survey.skipped["ddl"] > 0),
         )
+        rebuilt = increment.rebuilt.since(increment.after)
+        elsewhere = statements.elsewhere() if any(map(takes, rebuilt)) else []
         while True:
             try:
                 plan = make_plan(
@@ -239,6 +241,8 @@ class Parts:
                     self.batch,
                     takes,
                     NamesInLog(increment),
+                    rebuilt,
+                    elsewhere,
                 )
             except SchemaChangeError as error:
                 alone = self.spec.decisions.find(error.table).stops_what == TABLE

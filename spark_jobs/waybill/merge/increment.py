@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import functions as F
 
 from waybill.lake import Span
 from waybill.lake.names import literal
+from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS
-from waybill.merge.increment_counts import Survey, TableSurvey, count
+from waybill.merge.increment_counts import Held, Survey, TableSurvey, count
 from waybill.merge.open_transactions import CAME, arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
 from waybill.merge.renamed_texts import present_rows
@@ -64,22 +66,6 @@ def order_sql(by_source_time: bool) -> str:
     )
 
 
-class Held(NamedTuple):
-    """Rows that wait for the end of their transaction, and rows that did.
-
-    Attributes:
-        waiting: rows of this increment whose transaction is open.
-        rolled_back: rows of this increment whose transaction was rolled back.
-        released: rows of earlier batches whose transaction has been committed.
-        dropped: rows of earlier batches whose transaction has been rolled back.
-    """
-
-    waiting: int = 0
-    rolled_back: int = 0
-    released: int = 0
-    dropped: int = 0
-
-
 class Increment:
     """The accepted changes between two snapshots of `changes`, and what waited until now.
 
@@ -94,6 +80,7 @@ class Increment:
         order: SQL of the order that the merge goes by.
         verdict: which transactions are open, and what became of those that were.
         renamed: what statements renamed in tables; see `waybill.merge.renamings`.
+        rebuilt: the tables that reloads have rebuilt.
     """
 
     def __init__(
@@ -104,6 +91,7 @@ class Increment:
         self.by_source_time = by_source_time
         self.order = order_sql(by_source_time)
         self._table = lake.log("changes")
+        self.rebuilt = RebuiltTables(lake, upto)
         self._frame: DataFrame | None = None
         self.verdict = Verdict()
         self.renamed: dict[str, Renamings] = {}
@@ -119,14 +107,25 @@ class Increment:
             and self._returned is None
             and not self._held_back
             and not self.by_source_time
+            and not self._has_replaced
         )
+
+    @cached_property
+    def _has_replaced(self) -> bool:
+        """Whether some of what `changes` brought may count no more."""
+        return self.rebuilt.has_both(self.after)
 
     @property
     def frame(self) -> DataFrame:
         """Its rows of `changes`; most batches need no query of them, and to plan one takes long."""
         if self._frame is None:
-            self._frame = self.lake.increment(self._table, self.after, self.upto)
+            came = self.lake.increment(self._table, self.after, self.upto)
+            self._frame = self.rebuilt.counting(came) if self._has_replaced else came
         return self._frame
+
+    def _log(self, after: int | None, upto: int | None) -> DataFrame:
+        """The rows of `changes` that count, of some of its snapshots."""
+        return self.rebuilt.counting(self.lake.increment(self._table, after, upto))
 
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
@@ -235,8 +234,8 @@ class Increment:
         """The changes of this batch, of those since a transaction began, and all."""
         yield self.frame
         for after in [*(t.after for t in transactions if t.after != self.after)][:1]:
-            yield self.lake.increment(self._table, after, self.upto)
-        yield self.lake.increment(self._table, None, self.upto)
+            yield self._log(after, self.upto)
+        yield self._log(None, self.upto)
 
     def bring_back(self, places: DataFrame) -> int:
         """Take changes that were refused once more.
@@ -248,7 +247,7 @@ class Increment:
             How many they are.
         """
         assert self.upto is not None
-        log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
+        log = self._log(None, self.after).where("outcome = 'ok'")
         self._replaying = True
         back = log.join(F.broadcast(places), list(CHANGE_PLACE), "left_semi").select(
             *self.frame.columns
@@ -262,7 +261,7 @@ class Increment:
         found = self.lake.increment(self._table, None, None)
         for after in {transaction.after for transaction in transactions}:
             mine = in_transactions(t.members for t in transactions if t.after == after)
-            frame = self.lake.increment(self._table, after, self.after)
+            frame = self._log(after, self.after)
             found = found.unionByName(frame.where(mine))
         return found.where("outcome = 'ok'")
 
@@ -299,7 +298,7 @@ class Increment:
     def merged_before(self) -> DataFrame:
         """Rows of `changes` that were merged before this increment."""
         released = self._held(self.verdict.released)
-        frame = self._settled(self.lake.increment(self._table, None, self.after))
+        frame = self._settled(self._log(None, self.after))
         return frame.where(f"NOT coalesce({released}, false)")
 
     # Numbers.
@@ -438,7 +437,7 @@ class Increment:
 
     def history(self, qualified: str) -> DataFrame:
         """The changes of one table's rows since the beginning of the log."""
-        frame = self._settled(self.lake.read(self._table, self.upto).where("outcome = 'ok'"))
+        frame = self._settled(self._log(None, self.upto).where("outcome = 'ok'"))
         return self._rows_of(frame).where(F.col("qualified") == qualified)
 
     def pairs(self, qualified: str, history: bool = False, before: bool = False) -> DataFrame:
@@ -453,15 +452,17 @@ class Increment:
             before: all that were merged before this increment.
         """
         if history:
-            frame = self._settled(self.lake.read(self._table, self.upto))
+            frame = self._settled(self._log(None, self.upto))
         elif before:
             frame = self.merged_before()
         else:
             frame = self.accepted()
         found = self._rows_of(frame.where("outcome = 'ok'"))
         found = found.where(F.col("qualified") == qualified)
-        # A replay takes up all of them; what was counted before is without them all the same.
-        return found if self._replaying and not before else self._not_refused(found, qualified)
+        # A replay takes up all of them; what was counted before is without them all the same. A
+        # reload has brought them once more.
+        again = (self._replaying and not before) or qualified in self.rebuilt.since(self.after)
+        return found if again else self._not_refused(found, qualified)
 
     def _not_refused(self, rows: DataFrame, qualified: str) -> DataFrame:
         """Changes of a table less those that batches before this one refused."""

@@ -63,6 +63,22 @@ class Survey(NamedTuple):
     reached: dict[tuple[str, int], Reached]
 
 
+class Held(NamedTuple):
+    """Rows that wait for the end of their transaction, and rows that did.
+
+    Attributes:
+        waiting: rows of this increment whose transaction is open.
+        rolled_back: rows of this increment whose transaction was rolled back.
+        released: rows of earlier batches whose transaction has been committed.
+        dropped: rows of earlier batches whose transaction has been rolled back.
+    """
+
+    waiting: int = 0
+    rolled_back: int = 0
+    released: int = 0
+    dropped: int = 0
+
+
 def count(table: TableSurvey, row: Row) -> None:
     """Count a group of accepted changes: so many of an operation, from a partition."""
     operation, n = row.operation, row.n

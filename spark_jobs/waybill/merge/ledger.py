@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from waybill.errors import Code, GateError
 from waybill.lake.decisions import DROPPED, decision_on
+from waybill.lake.names import literal
 from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -30,6 +31,8 @@ from waybill.merge.rewriting import drop_future
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
@@ -142,6 +145,27 @@ class Ledger:
             return None
         branch.sql(f"UPDATE {{branch}} SET kind = 'replayed' WHERE kind = '{REFUSED}'")
         return refused.select("topic", "partition", "offset", "index")
+
+    def forget_refused(self, batch: str, tables: Collection[str]) -> bool:
+        """Take what was refused of tables out of quarantine: the batch brings all of it again.
+
+        Returns:
+            Whether there was anything.
+        """
+        if not tables:
+            return False
+        branch, names = self._open(batch), sorted(tables)
+        if branch.base is None:
+            return False
+        refused = self.lake.read(self.table, branch.base).where(F.col("kind") == REFUSED)
+        if refused.where(F.col("table").isin(names)).isEmpty():
+            return False
+        listed = ", ".join(map(literal, names))
+        branch.sql(
+            f"UPDATE {{branch}} SET kind = 'replayed' WHERE kind = '{REFUSED}' "
+            f"AND `table` IN ({listed})"
+        )
+        return True
 
     def _open(self, batch: str) -> Branch:
         if self._branch is None:

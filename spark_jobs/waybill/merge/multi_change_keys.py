@@ -118,7 +118,7 @@ class Settling:
         found = []
         if self.state.open_rows:
             found.append(self.resolver.late(reached))
-        if late_columns and self.branch.base is not None:
+        if late_columns and not self.branch.begins_empty:
             found.append(self.resolver.lacking(late_columns))
         if moves:
             found.append(self._keys(self.increment.crossing(self.qualified)))

@@ -85,6 +85,7 @@ class NamesInLog(NamedTuple):
         """
         lake, upto = self.increment.lake, self.increment.upto
         came = lake.increment(lake.log("changes"), self.full_rows_since(renamed), upto)
+        came = self.increment.rebuilt.counting(came)
         rows = self._rows(came.where("outcome = 'ok'"), qualified)
         return self._schemas(rows.where(full_rows_outside(renamed)))
 

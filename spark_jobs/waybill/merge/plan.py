@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from waybill.counting import counted
@@ -35,7 +36,7 @@ from waybill.order import sequence_of
 from waybill.schema_changes import MAP, NOTHING_DECIDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from waybill.merge.increment_counts import Survey
     from waybill.merge.names_in_log import NamesInLog
@@ -55,6 +56,7 @@ class Plan:
         tables: what it brings, by qualified name.
         warnings: what a person should know.
         unordered: whether any of its changes or statements has no sequence id.
+        anew: what was known of the tables that begin anew with it.
     """
 
     state: MergeState
@@ -62,6 +64,7 @@ class Plan:
     tables: dict[str, TablePlan] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     unordered: bool = False
+    anew: dict[str, TableState] = field(default_factory=dict)
 
 
 def make_plan(
@@ -76,6 +79,8 @@ def make_plan(
     batch: str = "",
     takes: Callable[[str], bool] = bool,
     log: NamesInLog | None = None,
+    rebuilt: Collection[str] = (),
+    elsewhere: Sequence[Statement] = (),
 ) -> Plan:
     """Decide what the batch means for each table.
 
@@ -91,6 +96,9 @@ def make_plan(
         batch: id of the batch.
         takes: whether it is about a table, by its qualified name; nothing is said of the others.
         log: asks the log, for tables with columns whose new names are mapped.
+        rebuilt: tables that begin anew with the batch, as a reload brings all of their changes.
+        elsewhere: statements of earlier batches, for these tables alone: what messages say of them
+            that name another table, or none.
 
     Raises:
         ConfigurationError: the key of a table cannot be told and the migration declares none.
@@ -98,17 +106,19 @@ def make_plan(
             have one name.
     """
     plan = Plan(MergeState.from_json(before.to_json()), decisions)
+    before = _begin_anew(plan, before, list(filter(takes, rebuilt)))
     for name in filter(takes, survey.tables):
         # A plan may be made once more, without some tables, and counts statements in the survey.
         _plan_table(plan, name, deepcopy(survey.tables[name]), before)
     for statement in truncates:
         if takes(statement.qualified):
             _truncate(plan, statement, before)
-    read = _read(plan, ddl)
+    read = _read(plan, sorted([*ddl, *elsewhere], key=lambda statement: statement.order))
+    concerns = partial(_concerns, plan, takes)
     for meaning in read:
-        for name in filter(takes, meaning.emptied):
+        for name in filter(partial(concerns, meaning), meaning.emptied):
             _empty(plan, meaning.statement, name, before)
-    _rename_columns(plan, read, survey, schemas, before, takes, log)
+    _rename_columns(plan, read, survey, schemas, before, concerns, log)
     for name, table in plan.tables.items():
         with _about(name):
             _describe(name, table, _schemas_used(name, table, schemas, used_above, log), rules)
@@ -116,12 +126,28 @@ def make_plan(
     for state in plan.state.tables.values():
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
-    _alter_tables(plan, read, rules, before, takes)
+    _alter_tables(plan, read, rules, before, concerns)
     for table in plan.tables.values():
         table.keep_changes(batch)
     places = any(table.survey.places for table in plan.tables.values())
     plan.unordered = places or any(statement.unordered for statement in ddl)
     return plan
+
+
+def _begin_anew(plan: Plan, before: MergeState, names: list[str]) -> MergeState:
+    """Forget what was known of tables that a reload rebuilds; returns what was known of all."""
+    plan.anew = {name: before.tables[name] for name in names if name in before.tables}
+    if plan.anew:
+        before = MergeState.from_json(before.to_json())
+    for name in plan.anew:
+        before.tables[name], plan.state.tables[name] = TableState(), TableState()
+        _plan_table(plan, name, TableSurvey(), before)
+    return before
+
+
+def _concerns(plan: Plan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:
+    """Whether a statement is looked at for a table."""
+    return takes(name) and (not meaning.statement.elsewhere or name in plan.anew)
 
 
 def _rename_columns(
@@ -130,14 +156,14 @@ def _rename_columns(
     survey: Survey,
     schemas: dict[str, TableSchema],
     before: MergeState,
-    takes: Callable[[str], bool],
+    concerns: Callable[[Meaning, str], bool],
     log: NamesInLog | None,
 ) -> None:
     """Statements gave columns names that are mapped."""
     added = []
     for meaning in read:
         name = altered_table(meaning)
-        if name is None or meaning.alteration is None or not takes(name):
+        if name is None or meaning.alteration is None or not concerns(meaning, name):
             continue
         if meaning.alteration.added:
             added.append((name, meaning))
@@ -183,14 +209,14 @@ def _alter_tables(
     read: list[Meaning],
     rules: TableRules,
     before: MergeState,
-    takes: Callable[[str], bool],
+    concerns: Callable[[Meaning, str], bool],
 ) -> None:
     """Statements changed the columns or the names of tables."""
     for meaning in read:
-        if not meaning.statement.again:
+        if not meaning.statement.again and not meaning.statement.elsewhere:
             _warn_renamed(plan, meaning)
         name = altered_table(meaning)
-        if name is not None and takes(name):
+        if name is not None and concerns(meaning, name):
             with _about(name):
                 _alter(plan, meaning, name, rules, before)
             if name in plan.tables:
@@ -206,8 +232,8 @@ def _table(plan: Plan, name: str, before: MergeState) -> TablePlan:
 
 def _plan_table(plan: Plan, name: str, survey: TableSurvey, before: MergeState) -> None:
     state = plan.state.table(name)
-    taken = Taken(name, plan.decisions.find(name), state.stated)
-    plan.tables[name] = TablePlan(survey, before.table(name), state, taken=taken)
+    taken, was = Taken(name, plan.decisions.find(name), state.stated), plan.anew.get(name)
+    plan.tables[name] = TablePlan(survey, before.table(name), state, taken=taken, was=was)
 
 
 def _keep_place(plan: Plan, statement: Statement) -> None:
@@ -311,7 +337,8 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
             raise SchemaChangeError(message, code=Code.KEY_CHANGED)
         state.key = key
     in_lake = len(table.before.columns)
-    state.columns = extend(state.columns, schemas, rule.columns, name, in_lake, table.taken)
+    names = {} if table.was is None else {c.name: c.lake for c in table.was.columns}
+    state.columns = extend(state.columns, schemas, rule.columns, name, in_lake, table.taken, names)
     if in_lake:
         state.came_up.update(dict.fromkeys(state.names[in_lake:], table.before.highest))
     state.highest = max(state.highest, survey.highest)
@@ -324,7 +351,7 @@ def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
         try:
             found.append(read_statement(statement))
         except UnreadableStatement:
-            if statement.again:
+            if statement.again or statement.elsewhere:
                 continue
             shown = " ".join((statement.text or "").split())[:100]
             plan.warnings.append(

@@ -29,7 +29,7 @@ def mark_gone(lake: Lake, branch: Branch, reload: Reload, batch: str) -> int:
     Returns:
         How many rows it took away.
     """
-    if branch.base is None:
+    if branch.begins_empty:
         return 0
     order = F.col(own.ORDER)
     before = lake.read(branch.table, branch.base).where(~F.col(own.DELETED))

@@ -97,7 +97,7 @@ def rewrite(
     Raises:
         ReconciliationError: a row's text is no value of the new type; nothing was written.
     """
-    if branch.base is None:
+    if branch.begins_empty:
         return 0
     rows = branch.read()
     names = rows.columns

@@ -12,17 +12,17 @@ import msgspec
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
-from waybill.errors import WaybillError
 from waybill.lake.column_comments import comment_columns
 from waybill.lake.commit import stamp_of
 from waybill.lake.future_columns import BECOMES
-from waybill.lake.names import split
 from waybill.lake.setting_aside import set_aside
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
+from waybill.merge.column_origins import keep_column_origins
 from waybill.merge.comments import comments
 from waybill.merge.held_tables import Parts
-from waybill.merge.increment import Held, Increment
+from waybill.merge.increment import Increment
+from waybill.merge.increment_counts import Held
 from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.moved_rows import moved_rows
 from waybill.merge.multi_change_keys import refused_rows
@@ -42,12 +42,11 @@ from waybill.merge.upsert.merging import (
 from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
-from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
 from waybill.report import COLUMN_CHANGES, SOURCES, TABLES_HELD, TRIED_AGAIN, StageReport
 from waybill.spec.mapping import rules_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame
 
@@ -68,6 +67,8 @@ OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
 GONE = "gone by reload"
 OF_HELD = "changes of tables that waited"
+REPLACED = "brought again by a reload"
+REBUILT_FROM = "rows before it was made anew"
 NAMED = 20
 """Changes of columns that a report names of each table."""
 
@@ -154,6 +155,9 @@ class _Merge:
             self.increment, self.schemas, self.alone = part.increment, part.schemas, part.alone
             # What waited may be many times what the batch brings.
             self.size = (sizes if part.increment is increment else self._cut_shuffles())["bytes"]
+            anew = [name for name, one in part.plan.tables.items() if one.was is not None]
+            if self.ledger.forget_refused(self.context.batch, anew):
+                report.details[TRIED_AGAIN] = True
             self._merge_tables(part.plan)
             tables |= part.plan.tables
         for name in parts.began:
@@ -163,7 +167,9 @@ class _Merge:
             report.details[name] = {**counts, "complete up to": reached, "columns": [why]}
         report.cursor["branches"] = self.branches
         report.reconcile()
-        self._keep_origins(tables)
+        given = (self.spec, self.lake, self.context.batch, self.made)
+        if trouble := keep_column_origins(*given, tables):
+            report.warnings.append(trouble)
         report.seconds = round(time.monotonic() - started, 3)
         self.ledger.record(self.context.batch, report.cursor, plan.state, report)
         return report
@@ -173,34 +179,11 @@ class _Merge:
         increment = self.increment
         return self.lake.cut_shuffles(self.lake.log("changes"), increment.after, increment.upto)
 
-    def _keep_origins(self, plans: Mapping[str, TablePlan]) -> None:
-        """Write down where columns come from.
-
-        This comes before the record, so that a merge that is on record has it. Only the
-        lineage needs it: what goes wrong here must not hold the merge up.
-        """
-        # A catalog that is a database leaves its tables in the warehouse.
-        kinds = [self.spec.lake.catalog.get(name) for name in ("type", "catalog-impl")]
-        in_warehouse = kinds in ([None, None], ["jdbc", None])
-        tables = {}
-        for name, branch in self.made.items():
-            state = plans[name].state
-            columns = tuple(ColumnOrigin(*column[:3]) for column in state.columns)
-            place = "" if in_warehouse else self.lake.metadata(branch.table).layout.location
-            tables[name] = TableOrigin(".".join(split(branch.table)), state.topics, columns, place)
-        if not tables:
-            return
-        try:
-            keep_origins(self.spec, self.context.batch, tables)
-        except (WaybillError, OSError) as error:
-            self.report.warnings.append(
-                f"the lineage of the batch names no columns, as they could not be written: {error}"
-            )
-
     def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
         """The increment in numbers, and the transactions that are open after it."""
         replay = self.context.options.mode == "replay"
         again = self._bring_back() if replay else 0
+        replaced = self.increment.rebuilt.replaced_since(self.increment.after)
         survey, open_ = self.increment.survey(), self.position.state.open
         report, held = self.report, Held()
         gone = self.position.state.rolled_back
@@ -218,6 +201,9 @@ class _Merge:
             survey = self.increment.survey()
         report.rows_in = survey.total - again - held.released + held.waiting + held.rolled_back
         report.waiting = held.waiting
+        if replaced:
+            report.rows_in += replaced
+            report.skipped[REPLACED] = replaced
         if again:
             report.extra_in[REPLAYED] = again
         if held.released or held.dropped:
@@ -290,7 +276,9 @@ class _Merge:
             tables = list(pool.map(lambda name: self._plain(name, plan.tables[name]), candidates))
         plain = {table.name: table for table in tables if table is not None}
         for name in set(candidates) - set(plain):
-            self.not_plain[name] = "tasks cannot read or write its data files"
+            changed = self.made[name].becomes
+            reason = "tasks cannot read or write its data files"
+            self.not_plain[name] = "columns are rewritten" if changed else reason
         if not plain:
             return
         self.context.progress("merging %s", counted(len(plain), "plain table"))
@@ -319,6 +307,8 @@ class _Merge:
     def _plain(self, name: str, plan: TablePlan) -> Plain | None:
         state = plan.state
         branch = self._branch(name, plan)
+        if branch.becomes:
+            return None
         return plain_table(
             self.lake, name, plan.survey.rows, state.truncated, state.columns, branch
         )
@@ -327,14 +317,19 @@ class _Merge:
         """The branch of a table, made when it is first needed."""
         branch = self.made.get(name)
         if branch is None:
-            table, becomes = prepare(self.lake, name, plan.state, plan.retyped, plan.moved)
+            anew = plan.was is not None
+            retyped = plan.state.names if anew else plan.retyped
+            table, becomes = prepare(self.lake, name, plan.state, retyped, plan.moved, anew)
             described = [s for s in self.schemas.values() if s.qualified_name == name]
             staged = staged_state(plan.state, becomes)
             comment_columns(self.lake, table, comments(name, staged.columns, described))
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             branch.becomes = becomes
             self.branches[table] = branch.name
-            set_aside(self.lake, branch)
+            if anew:
+                branch.empty()
+            else:
+                set_aside(self.lake, branch)
         return branch
 
     def _staged(self, name: str, plan: TablePlan, branch: Branch) -> TableState:
@@ -371,8 +366,11 @@ class _Merge:
     ) -> None:
         batch = self.context.batch
         if not plan.state.columns:
-            # Statements about a table that no row has come from yet.
+            # Statements about a table that no row has come from yet, or has by now.
             self._account(name, plan, 0, 0)
+            if plan.was is not None and plan.was.columns:
+                branch = self._branch(name, plan)
+                self._commit(name, branch.table, branch)
             return
         done = self.upserted.get(name)
         if done is not None and done.doubtful is None:
@@ -414,7 +412,7 @@ class _Merge:
                 moved, refusals = moved_rows(self.increment, name, plan, merge)
                 own = own.unionByName(moved)
             if self.spec.order.ambiguous == "fail":
-                stored = None if branch.base is None else merge.settling.resolver.stored
+                stored = None if branch.begins_empty else merge.settling.resolver.stored
                 refuse_ambiguous(name, plan, own, stored)
             if shared is None or survey.moves or not survey.rows:
                 reduced = newest(own)
@@ -471,8 +469,12 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
-        known = plan.state.changes if plan.taken.changes else ()
+        known = plan.state.changes if plan.taken.changes and plan.was is None else ()
         columns = [*(one.sentence for one in known), *plan.state.added_again(plan.before)]
+        columns += plan.made_anew
+        there = self.lake.merged_tables().get(name) if plan.was is not None else None
+        if there is not None:
+            report.details[name][REBUILT_FROM] = self.lake.read(there).count()
         if known:
             report.details[name][COLUMN_CHANGES] = msgspec.to_builtins(known[:NAMED])
         if columns:

@@ -51,6 +51,7 @@ class Statement(NamedTuple):
         unordered: whether nothing but its position gives it an order.
         behind: whether its sequence id is that of the change that it came after.
         again: whether it was merged before, with a lower order.
+        elsewhere: whether it was merged before, and is looked at for other tables than its own.
     """
 
     qualified: str
@@ -64,6 +65,7 @@ class Statement(NamedTuple):
     unordered: bool
     behind: bool = False
     again: bool = False
+    elsewhere: bool = False
 
 
 class Statements:
@@ -129,6 +131,15 @@ class Statements:
             found += self._risen(operation)
         return sorted(found, key=lambda statement: statement.order)
 
+    def elsewhere(self) -> list[Statement]:
+        """The DDL of before the batch, for tables that a reload rebuilds.
+
+        What names such a table itself comes with the batch once more; the message of a statement
+        about several tables may name another one, or none.
+        """
+        before = self.increment.merged_before().where("outcome = 'ok' AND operation = 'ddl'")
+        return [statement._replace(elsewhere=True) for statement in self._of_batch(before)]
+
     def _of_batch(self, asked: DataFrame) -> list[Statement]:
         rows = self._rows(asked)
         dialects = self._dialects(rows)
@@ -182,7 +193,8 @@ class Statements:
             statements: rows of `changes`.
             upto: newest snapshot of `changes` whose rows are looked at.
         """
-        every = self.increment.lake.read(self._table, upto).where(_COUNTS)
+        log = self.increment.lake.read(self._table, upto)
+        every = self.increment.rebuilt.counting(log).where(_COUNTS)
         table = F.expr(QUALIFIED).alias("qualified")
         alone = statements.where(NO_SEQUENCE).select(
             "topic", "partition", F.col("offset").alias("at"), table

@@ -68,7 +68,7 @@ class TableMerge:
 
     def truncate(self) -> None:
         """Take away every row and tombstone below the newest TRUNCATE."""
-        if self.branch.base is not None:
+        if not self.branch.begins_empty:
             self.branch.sql(
                 f"DELETE FROM {{branch}} WHERE {own.ORDER} < {{order}}",
                 {"order": self.state.truncated},
@@ -80,7 +80,7 @@ class TableMerge:
         Raises:
             SchemaChangeError: the column cannot hold it.
         """
-        if self.branch.base is None:
+        if self.branch.begins_empty:
             return
         image = own.IMAGE
         assignments = [
@@ -223,7 +223,7 @@ class TableMerge:
             **{c.lake: F.col(value_name(i)) for i, c in enumerate(self.state.columns)},
             **without_old(self.branch),
         }
-        if self.branch.base is None:
+        if self.branch.begins_empty:
             return self.branch.append(source.select(*(v.alias(n) for n, v in targets.items())))
         assignments = ", ".join(f"t.{quoted(name)} = s.c{i}" for i, name in enumerate(targets))
         newer = f"(s.c1 > t.{own.ORDER} OR s.forced) THEN UPDATE SET {assignments}"

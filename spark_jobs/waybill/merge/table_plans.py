@@ -47,6 +47,7 @@ class TablePlan:
         taken: what is decided about changes of its columns, and those that the batch brings.
         statements: texts of those that altered it, oldest first.
         renamings: what the batch's statements renamed, where it is mapped.
+        was: what was known of a table that begins anew with the batch; None of any other.
     """
 
     survey: TableSurvey
@@ -61,6 +62,7 @@ class TablePlan:
     taken: Taken = field(default_factory=partial(Taken, ""))
     statements: list[str] = field(default_factory=list)
     renamings: list[Renaming] = field(default_factory=list)
+    was: TableState | None = None
 
     def count_unordered(self, statement: Statement) -> None:
         """Count a TRUNCATE or DROP among those without order, if it is one."""
@@ -70,8 +72,30 @@ class TablePlan:
 
     def keep_changes(self, batch: str) -> None:
         """Remember what the batch did to the columns, if anything."""
-        if self.taken.changes:
+        if self.was is not None:
+            # Those that its statements did are known.
+            self.state.changes = self.was.changes
+        elif self.taken.changes:
             self.state.changes = of_batch(self.taken.changes, self.statements, batch)
+
+    @property
+    def made_anew(self) -> list[str]:
+        """What becomes of the columns of a table that begins anew, in words."""
+        if self.was is None:
+            return []
+        gone = [one.name for one in self.was.columns if self.state.column(one.name) is None]
+        new = [one.name for one in self.state.columns if self.was.column(one.name) is None]
+        pairs = ((self.was.column(one.name), one) for one in self.state.columns)
+        retyped = [
+            f"{column.name} is {column.type}, and was {before.type}"
+            for before, column in pairs
+            if before is not None and before.type != column.type
+        ]
+        return [
+            *(f"{name} is gone" for name in gone),
+            *(f"{name} is new" for name in new),
+            *retyped,
+        ]
 
     @property
     def retyped(self) -> set[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, ReconciliationError
-from waybill.lake.future_columns import GONE, future_name
+from waybill.lake.future_columns import GONE, future_name, is_future
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
@@ -49,6 +49,7 @@ def prepare(
     state: TableState,
     retyped: Collection[str] = (),
     moved: Mapping[str, str] | None = None,
+    anew: bool = False,
 ) -> tuple[str, dict[str, str]]:
     """Make the table, or give it the columns and types that it lacks.
 
@@ -58,6 +59,7 @@ def prepare(
         state: what is known of it, this batch included.
         retyped: its columns that are rewritten.
         moved: names that columns of the lake get, by those that they have.
+        anew: whether the rows that are there go, and with them the columns that nothing is in then.
 
     Returns:
         The table's full name; and what columns are called when the branch becomes visible, as
@@ -101,7 +103,15 @@ def prepare(
                 f"{{{column.name}: ...}}}}}}, or continue under a new migration name"
             )
             raise ReconciliationError(message, code=Code.COLUMN_TYPE)
-    return table, becomes
+    return table, _without_idle(becomes, there, wanted) if anew else becomes
+
+
+def _without_idle(
+    becomes: dict[str, str], there: Collection[str], wanted: Collection[str]
+) -> dict[str, str]:
+    """What columns become where those go that no row will have a value in."""
+    idle = (name for name in there if name not in wanted and not is_future(name))
+    return {**dict.fromkeys(idle, GONE), **becomes}
 
 
 def merge_rows(

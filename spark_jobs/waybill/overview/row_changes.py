@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
-from waybill.merge.position import order_of, position_of
+from waybill.lake.replaced_changes import replaced_in
+from waybill.merge.position import order_of, position_after, position_of
 from waybill.merge.renamings import above, present_key
 from waybill.order import FULL_ROW
 
@@ -68,6 +69,8 @@ def changes_of_row(
 ) -> RowChanges:
     """The changes of a row, whichever batch brought them, with what became of each.
 
+    Of a table that a reload has made anew these are the changes as it was made of them.
+
     Args:
         lake: the lake.
         table: of the row; every table's rows of that key where it is None.
@@ -81,14 +84,15 @@ def changes_of_row(
         ConfigurationError: the key looks like JSON and is none.
     """
     has_key = key_test(key, () if table is None else position_of(lake).state.table(table).renamed)
+    counts = _counting(lake, merge)
 
     def accepts(row: dict[str, Any]) -> bool:
-        if table is not None and written_name(row) != table:
+        if (table is not None and written_name(row) != table) or not counts(row):
             return False
         return row["operation"] == "truncate" or has_key(row)
 
     likely = _likely(key)
-    chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts, likely)
+    chosen = Chosen((*NAMES, "batch", "operation", "key", "old_key"), accepts, likely)
     rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     ordered = _with_truncates((with_order(row, by_time) for row in rows), has_key)
     truncates: list[dict[str, Any]] = []
@@ -168,12 +172,14 @@ def changes_of_rows(
         found = (places.get(frozenset(json.loads(one).items())) for one in named)
         return {place for place in found if place is not None}
 
+    counts = _counting(lake, None)
+
     def accepts(row: dict[str, Any]) -> bool:
-        if written_name(row) != table:
+        if written_name(row) != table or not counts(row):
             return False
         return row["operation"] == "truncate" or bool(touched(row))
 
-    chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts)
+    chosen = Chosen((*NAMES, "batch", "operation", "key", "old_key"), accepts)
     log = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     truncates: list[dict[str, Any]] = []
     of_key: list[list[dict[str, Any]]] = [[] for _ in keys]
@@ -197,6 +203,22 @@ def changes_of_rows(
         RowChanges(_with_outcomes([dict(row) for row in rows], lambda name, _: facts[name]), more)
         for rows, more in ends
     ]
+
+
+def _counting(lake: History, merge: Commit | None) -> Callable[[dict[str, Any]], bool]:
+    """Whether a row of `changes` is one of those that its table is made of.
+
+    Not one that a reload has brought once more, nor what a reload has brought that no merge has
+    taken yet.
+    """
+    replaced = replaced_in(lake, None)
+    if not replaced:
+        return lambda row: True
+    position = position_of(lake) if merge is None else position_after(lake, merge)
+    later = lake.between(lake.log("changes"), position.changes, None)
+    unmerged = {commit.batch for commit in later}
+    others = {(*one[:3], one.by if one.by in unmerged else one.batch) for one in replaced}
+    return lambda row: (*(row[name] for name in NAMES), row["batch"]) not in others
 
 
 def _newest(own: list[dict[str, Any]], truncates: list[dict[str, Any]], limit: int) -> RowChanges:
@@ -233,7 +255,7 @@ def _with_outcomes(
         rows: of the log.
         facts_of: what the merge knows of a table and of some rows of its log.
     """
-    from waybill.merge.change_facts import changes_of
+    from waybill.merge.change_facts import changes_of, place_of
     from waybill.merge.explain import explain
 
     by_table: dict[str, list[dict[str, Any]]] = {}
@@ -249,8 +271,10 @@ def _with_outcomes(
             # A limit may leave nothing of a table but its TRUNCATEs.
             continue
         for key in set.intersection(*keys) - {None, ""} or set.union(*keys) - {None, ""}:
-            for place, sentence in explain(key or "", changes.values(), facts).items():
-                own[list(changes).index(place)].setdefault("outcome", sentence)
+            sentences = explain(key or "", changes.values(), facts)
+            for row in own:
+                if place_of(row) in sentences:
+                    row.setdefault("outcome", sentences[place_of(row)])
     return [row for row in rows if row["operation"] != "truncate" or "outcome" in row]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from waybill.lake_columns import BOOTSTRAP, MESSAGE_PLACE
+from waybill.lake_columns import BOOTSTRAP, MESSAGE_PLACE, REBUILT
 from waybill.validate.looking import Example
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def outcomes(changes: DataFrame) -> list[ROW]:
     Returns:
         Topic, outcome, rows, first rows of a message, rows with an order that the source gave.
     """
-    grouped = changes.where("outcome <> 'schema'").groupBy("topic", "outcome")
+    grouped = changes.where(f"outcome NOT IN ('schema', '{REBUILT}')").groupBy("topic", "outcome")
     counted = grouped.agg(
         F.count("*").alias("rows"),
         F.count_if(F.col("index") == 0).alias("messages"),

@@ -79,7 +79,8 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
         then = f"`{look}` finds the rows"
     else:
         look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
-        then = f"`{look}` shows the history of a row; load the table in full again to repair it"
+        again = spec.command("run", "FILE", "--reload", rows.table)
+        then = f"`{look}` shows the history of a row; if that is right, `{again}` repairs the table"
     message = f"tables differ from their source database ({by_table}): {then}"
     if failed:
         message += f"; {_failed(failed, results)}"

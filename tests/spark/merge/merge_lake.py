@@ -89,16 +89,22 @@ def schema_row(table: TableSchema) -> dict[str, Any]:
     return row
 
 
-def put(lake: Lake, batch: str, rows: list[dict[str, Any]], schemas: list[TableSchema]) -> None:
-    """Commit rows to `changes`."""
+def put(
+    lake: Lake,
+    batch: str,
+    rows: list[dict[str, Any]],
+    schemas: list[TableSchema],
+    details: dict[str, Any] | None = None,
+) -> None:
+    """Commit rows to `changes`, with the details of a report."""
     table = lake.ensure(lake.log("changes"), CHANGES, ("outcome",))
     branch = lake.branch(table, "convert", batch)
-    found = [{**row, "batch": batch} for row in [*map(schema_row, schemas), *rows]]
+    found = [{**row, "batch": row["batch"] or batch} for row in [*map(schema_row, schemas), *rows]]
     if found:
         rows = [[row[name] for name in CHANGES.names] for row in found]
         frame = local_rows(lake.spark, rows, from_arrow_schema(CHANGES))
         branch.append(frame.coalesce(1))
-    branch.commit({}, {}, batch, "convert")
+    branch.commit({}, {"details": details or {}}, batch, "convert")
     branch.fast_forward()
 
 

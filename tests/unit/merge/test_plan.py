@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -55,7 +55,9 @@ def positioned_ddl(partition: int, offset: int, text: str, topic: str = "t") -> 
     return Statement("shop.t", True, order, text, "mysql", topic, partition, offset, True)
 
 
-def plan(batch: list[Row | Statement], before: MergeState, rules: TableRules | None = None) -> Plan:
+def plan(
+    batch: list[Row | Statement], before: MergeState, rules: TableRules | None = None, **given: Any
+) -> Plan:
     rows = [entry for entry in batch if isinstance(entry, Row)]
     ddl = [entry for entry in batch if isinstance(entry, Statement)]
     tables = {}
@@ -79,6 +81,7 @@ def plan(batch: list[Row | Statement], before: MergeState, rules: TableRules | N
         before,
         rules or TableRules({}),
         lambda name, order: {entry.table.id for entry in rows if entry.order > order},
+        **given,
     )
 
 
@@ -340,3 +343,70 @@ def test_defaults_are_kept_oldest_first():
         Default(at(5), "n", "1"),
         Default(at(7), "tier", "gold"),
     )
+
+
+# Tables that a reload makes anew.
+
+
+def anew(
+    batch: list[Row | Statement], before: MergeState, elsewhere: tuple[Statement, ...] = (), **given
+) -> Plan:
+    """The plan of a batch that brings all changes of shop.t once more."""
+    return plan(
+        batch, before, **{"rebuilt": ["shop.t", "shop.unknown"], **given}, elsewhere=elsewhere
+    )
+
+
+OLD = [row(1, "id", "name"), row(5, "id"), ddl(6, "DROP TABLE t"), row(7, "id", "note")]
+
+
+def test_a_table_begins_anew_with_what_the_reload_brings():
+    before = run(OLD).state
+    text = before.to_json()
+    found = anew([row(1, "id", "mail"), row(5, "id", "mail")], before)
+    fresh = run([row(1, "id", "mail"), row(5, "id", "mail")])
+    assert found.state.table("shop.t") == fresh.state.table("shop.t")
+    assert found.tables["shop.t"].was == before.table("shop.t")
+    assert found.tables["shop.t"].made_anew == ["note is gone", "mail is new"]
+    assert before.to_json() == text, "what was known before the batch is not changed"
+    assert [*found.tables] == ["shop.t"]
+
+
+def test_a_table_of_which_a_reload_brings_nothing_is_made_anew_all_the_same():
+    before = run(OLD).state
+    found = anew([], before)
+    assert found.state.table("shop.t").columns == ()
+    assert found.tables["shop.t"].was is not None
+
+
+def test_a_table_that_waits_is_not_made_anew():
+    before = run(OLD).state
+    found = anew([row(9, "id", "mail")], before, takes=lambda name: False)
+    assert found.state.table("shop.t") == before.table("shop.t")
+    assert not found.tables
+
+
+def test_a_key_may_be_another_one():
+    before = run([row(1, "id", "name")]).state
+    with pytest.raises(SchemaChangeError, match=r"the key of shop\.t was"):
+        plan([row(2, "name", "id")], before)
+    assert anew([row(1, "name", "id")], before).state.table("shop.t").key == ("name",)
+
+
+def test_columns_keep_their_names_in_the_lake():
+    """A column of another case beside those whose rows go would be the same one to Spark."""
+    before = run([row(1, "id", "Name")]).state
+    other = anew([row(1, "id", "name")], before)
+    assert other.state.table("shop.t").columns[1].lake.startswith("name_")
+    same = anew([row(1, "id", "Name")], before)
+    assert [c.lake for c in same.state.table("shop.t").columns] == ["id", "Name"]
+
+
+def test_statements_of_before_count_whose_messages_name_another_table():
+    drop = ddl(4, "DROP TABLE s, t")._replace(qualified="shop.s", elsewhere=True)
+    rows = [row(1, "id"), row(5, "id")]
+    before = run([row(1, "id")], [row(5, "id")]).state
+    assert anew(rows, before, (drop,)).state.table("shop.t").truncated
+    assert not anew(rows, before).state.table("shop.t").truncated
+    # Of tables that go on as they are nothing is said once more.
+    assert not plan(rows, before, elsewhere=(drop,)).state.table("shop.t").truncated

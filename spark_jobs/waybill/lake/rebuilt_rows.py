@@ -1,0 +1,111 @@
+"""Which changes of the log count, where a reload has brought all changes of a table once more.
+
+Such a reload rebuilds the table: its batch has every change that the table is made of, as the
+mapping of that day makes it, and what batches before it brought of the table counts no more
+(`waybill.lake.replaced_changes`). Those changes stay in the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from waybill.lake.local_rows import local_rows
+from waybill.lake.replaced_changes import Replaced, replaced_in
+from waybill.lake_columns import REBUILT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from waybill.lake.tables import Lake
+
+STAGE = "convert"
+"""The stage that decodes, and so says what it has rebuilt."""
+
+ADDED_TO = "loaded_again"
+"""The detail of a conversion's report with the tables whose changes a reload brought once more, but
+not all of them, so that they count beside what was there."""
+
+_DDL = "_database string, _schema string, _table string, _batch string"
+
+
+class RebuiltTables:
+    """The tables that reloads have rebuilt, as a snapshot of the log knows them.
+
+    Args:
+        lake: the lake.
+        upto: the snapshot, None where the log is empty.
+
+    Attributes:
+        batches: the reload that rebuilt each of them last, by the table's qualified name.
+    """
+
+    def __init__(self, lake: Lake, upto: int | None) -> None:
+        self._lake, self._upto = lake, upto
+        self._table = lake.log("changes")
+        self._replaced: list[Replaced] | None = None
+        self.batches: Mapping[str, str] = {}
+        if upto is not None:
+            line = (c for c in lake.between(self._table, None, upto) if c.stage == STAGE)
+            last = next(line, None)
+            self.batches = {} if last is None else last.report.get("details", {}).get(REBUILT, {})
+
+    @property
+    def replaced(self) -> list[Replaced]:
+        """What counts no more."""
+        if self._replaced is None:
+            self._replaced = replaced_in(self._lake, self._upto) if self.batches else []
+        return self._replaced
+
+    def since(self, after: int | None) -> dict[str, str]:
+        """The tables that were rebuilt behind a snapshot of the log, with the last reload of each.
+
+        Args:
+            after: None for the beginning of the log.
+        """
+        if not self.batches:
+            return {}
+        came = {commit.batch for commit in self._lake.between(self._table, after, self._upto)}
+        return {name: batch for name, batch in self.batches.items() if batch in came}
+
+    def has_both(self, after: int | None) -> bool:
+        """Whether the changes behind a snapshot may be some that count no more."""
+        if not self.since(after):
+            return False
+        line = self._lake.between(self._table, after, self._upto)
+        return sum(commit.stage == STAGE for commit in line) > 1
+
+    def added_to(self, after: int | None) -> set[str]:
+        """The tables whose changes came once more behind a snapshot, and that began not anew."""
+        if self._upto is None:
+            return set()
+        line = self._lake.between(self._table, after, self._upto)
+        details = (commit.report.get("details", {}) for commit in line)
+        return {name for one in details for name in one.get(ADDED_TO, ())}
+
+    def counting(self, rows: DataFrame) -> DataFrame:
+        """The rows of `changes` that count."""
+        return rows if not self.batches else without(rows, self.replaced)
+
+    def replaced_since(self, after: int | None) -> int:
+        """How many accepted changes behind a snapshot count no more."""
+        if not self.has_both(after):
+            return 0
+        came = self._lake.increment(self._table, after, self._upto).where("outcome = 'ok'")
+        return _compared(came, self.replaced, "left_semi").count()
+
+
+def without(rows: DataFrame, replaced: Iterable[Replaced]) -> DataFrame:
+    """Rows of `changes` without those that count no more."""
+    return _compared(rows, replaced, "left_anti")
+
+
+def _compared(rows: DataFrame, replaced: Iterable[Replaced], how: str) -> DataFrame:
+    known = local_rows(rows.sparkSession, sorted({one[:4] for one in replaced}, key=str), _DDL)
+    same = F.lit(True)
+    for name in ("database", "schema", "table", "batch"):
+        same &= F.col(name).eqNullSafe(F.col(f"_{name}"))
+    return rows.join(F.broadcast(known), same, how)
