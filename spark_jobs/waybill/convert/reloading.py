@@ -64,7 +64,7 @@ class Reload:
     def take(
         self,
         upto: int | None,
-        settle: Callable[[Callable[[], object]], None],
+        settle: Callable[[Callable[[], None]], None],
         decode: Callable[[Tally], Make],
         columns: pa.Schema,
         report: StageReport,
