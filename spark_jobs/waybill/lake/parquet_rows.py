@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +30,12 @@ FEW = 10_000
 
 COLUMN_BYTES = 1000
 """What a remembered column takes beside its values, about."""
+
+_DAY = date(1970, 1, 1)
+_CLOCK = datetime(1970, 1, 1)  # noqa: DTZ001 - a time of a column that has no zone
+_INSTANT = _CLOCK.replace(tzinfo=UTC)
+_FIRST_DAY, _LAST_DAY = (date.min - _DAY).days, (date.max - _DAY).days
+_MICROS_A_DAY = 24 * 3600 * 1_000_000
 
 Row = dict[str, Any]
 
@@ -162,7 +168,7 @@ class _Asking:
     def of_few(self, group: int) -> Iterable[Row]:
         """The rows of a small group, chosen in Python: Arrow's functions take long to import."""
         if not self.where and self.chosen is None:
-            return _objects(self._read(group, self.wanted))
+            return objects(self._read(group, self.wanted))
         sets = [(column, frozenset(values)) for column, values in self.where.items()]
         asked = [*self.where, *(self.chosen.columns if self.chosen else ())]
         places = [
@@ -173,7 +179,7 @@ class _Asking:
         ]
         if not places:
             return []
-        rows = list(_objects(self._read(group, self.wanted)))
+        rows = list(objects(self._read(group, self.wanted)))
         return [rows[at] for at in places]
 
     def of_many(self, group: int) -> Iterable[Row]:
@@ -189,7 +195,7 @@ class _Asking:
             rows = self._filled(table, self.chosen.columns)
             places = [at for at, row in enumerate(rows) if accepts(row)]
             table = table.take(pa.array(places, pa.int64()))
-        return _objects(table.select(self.wanted))
+        return objects(table.select(self.wanted))
 
     def _read(self, group: int, columns: Sequence[str]) -> pa.Table:
         # Without any column nobody could tell how many rows there are.
@@ -207,7 +213,7 @@ class _Asking:
         """Rows with these columns; what the file does not have is None."""
         names = [name for name in dict.fromkeys(columns) if name in self.there]
         lacking = {name: None for name in columns if name not in self.there}
-        rows = _objects(table.select(names)) if names else repeat({}, table.num_rows)
+        rows = objects(table.select(names)) if names else repeat({}, table.num_rows)
         for row in rows:
             yield {**row, **lacking} if lacking else row
 
@@ -240,7 +246,7 @@ def _filtered(table: pa.Table, where: Where) -> pa.Table:
     return table.filter(wanted)
 
 
-def _objects(table: pa.Table) -> Iterator[Row]:
+def objects(table: pa.Table) -> Iterator[Row]:
     """Rows as Python objects."""
     names = table.column_names
     for batch in table.to_batches(max_chunksize=ROWS):
@@ -253,13 +259,31 @@ def _values(column: pa.Array[Any]) -> list[Any]:
     import pyarrow as pa
 
     kind = column.type
+    if pa.types.is_date32(kind):
+        return [day_of(days) for days in column.view(pa.int32()).to_pylist()]
     if not pa.types.is_timestamp(kind) or kind.unit != "us":
         return column.to_pylist()
-    first = datetime(1970, 1, 1, tzinfo=None if kind.tz is None else UTC)
-    return [
-        None if value is None else first + timedelta(microseconds=value)
-        for value in column.view(pa.int64()).to_pylist()
-    ]
+    zoned = kind.tz is not None
+    return [moment_of(micros, zoned) for micros in column.view(pa.int64()).to_pylist()]
+
+
+def day_of(days: int | None) -> date | None:
+    """A day by its number from 1970; None for one that Python has no date of."""
+    if days is None or not _FIRST_DAY <= days <= _LAST_DAY:
+        return None
+    return _DAY + timedelta(days)
+
+
+def moment_of(micros: int | None, zoned: bool) -> datetime | None:
+    """A time by its microseconds from 1970; None for one in a year that Python has none of.
+
+    Args:
+        micros: the number.
+        zoned: whether it is an instant, and not what a clock shows.
+    """
+    if micros is None or not _FIRST_DAY <= micros // _MICROS_A_DAY <= _LAST_DAY:
+        return None
+    return (_INSTANT if zoned else _CLOCK) + timedelta(microseconds=micros)
 
 
 def _groups(file: ParquetFile, where: Where) -> list[int]:

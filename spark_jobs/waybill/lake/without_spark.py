@@ -24,7 +24,7 @@ from waybill.lake.file_memory import FileMemory
 from waybill.lake.history import Chosen, History, in_order
 from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.names import split
-from waybill.lake.parquet_rows import rows_of_files
+from waybill.lake.parquet_rows import objects, rows_of_files
 from waybill.lake.planned_files import Planned, planned_files
 from waybill.lake.settings import CATALOG
 from waybill.lake.storage_errors import plainly
@@ -196,6 +196,7 @@ class LakeWithoutSpark(History):
     def _by_pyiceberg(
         self, table: str, columns: Sequence[str], where: Where, snapshot: int | None
     ) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
         from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In
         from pyiceberg.table import StaticTable
 
@@ -208,10 +209,12 @@ class LakeWithoutSpark(History):
         found = StaticTable.from_metadata(place, dict(self._access))
         if snapshot is None:
             snapshot = self.metadata(table).refs.get("main")
-        for batch in found.scan(
-            wanted, tuple(columns), snapshot_id=snapshot
-        ).to_arrow_batch_reader():
-            yield from batch.to_pylist()
+        there = {field.name for field in found.scan(snapshot_id=snapshot).projection().fields}
+        names = tuple(name for name in columns if name in there)
+        lacking = {name: None for name in columns if name not in there}
+        for batch in found.scan(wanted, names, snapshot_id=snapshot).to_arrow_batch_reader():
+            for row in objects(pa.Table.from_batches([batch])):
+                yield {**row, **lacking}
 
     def _loaded(self, table: str) -> Metadata:
         place = self._place(table)

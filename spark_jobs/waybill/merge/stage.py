@@ -327,7 +327,10 @@ class _Merge:
         """The branch of a table, made when it is first needed."""
         branch = self.made.get(name)
         if branch is None:
-            table, becomes = prepare(self.lake, name, plan.state, plan.retyped, plan.moved)
+            table, becomes = prepare(
+                *(self.lake, name, plan.state, plan.retyped, plan.moved),
+                text_images=self.spec.lake.text_images,
+            )
             described = [s for s in self.schemas.values() if s.qualified_name == name]
             staged = staged_state(plan.state, becomes)
             comment_columns(self.lake, table, comments(name, staged.columns, described))
@@ -342,7 +345,7 @@ class _Merge:
         state = staged_state(plan.state, branch.becomes)
         if branch.becomes or plan.renamings:
             self.context.progress("rewriting %s", name)
-            copied = rewrite(branch, name, state.columns, plan.renamings)
+            copied = rewrite(self.lake, branch, name, state.columns, plan.renamings)
             self.context.progress("rewrote %s of %s", counted(copied, "row"), name)
         return state
 
