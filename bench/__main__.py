@@ -170,8 +170,10 @@ def in_the_lake(topics: dict[str, Topic]) -> None:
     from bench.storage import table_of
 
     lines = str(topics["canal"].lines)
-    if figures := in_its_own_process("storage", "storage", "", json.dumps(lines), alone=True):
-        console.print(table_of(figures))
+    for setting in ("all", "needed"):
+        given = json.dumps([lines, setting])
+        if figures := in_its_own_process("storage", "storage", "", given, alone=True):
+            console.print(table_of(figures))
 
 
 def by_hand(topics: dict[str, Topic]) -> None:

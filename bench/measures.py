@@ -335,7 +335,7 @@ MEASURES: dict[str, Callable[..., dict[str, float]]] = {
 }
 
 
-def print_figures(measure: Callable[[str, Path], dict[str, Any]], argument: str) -> None:
+def print_figures(measure: Callable[[Any, Path], dict[str, Any]], argument: str) -> None:
     """Run the measure of a module of its own and print its figures; `argument` is JSON."""
     keep_ended_processes()
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:

@@ -118,7 +118,9 @@ def show(lake: Lake, batch: str) -> None:
     lake.reopen(lake.log("merges"), record.name).fast_forward()
 
 
-def increments(base: int, shape: str, skewed: bool, scratch: Path) -> dict[str, Any]:
+def increments(
+    base: int, shape: str, skewed: bool, scratch: Path, text_images: str = "all"
+) -> dict[str, Any]:
     """Load a table and merge increments of random keys into it, one after the other."""
     from pyspark.sql import functions as F
 
@@ -130,7 +132,7 @@ def increments(base: int, shape: str, skewed: bool, scratch: Path) -> dict[str, 
         {
             "name": "bench",
             "source": {"files": {"path": "nowhere"}, "envelope": "canal"},
-            "lake": {"warehouse": str(scratch / "lake")},
+            "lake": {"warehouse": str(scratch / "lake"), "text_images": text_images},
             "spark": {
                 "spark.master": "local[2]",
                 "spark.local.dir": str(scratch),

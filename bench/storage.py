@@ -1,8 +1,9 @@
 """What a topic takes in the lake, table by table, for each byte of its messages.
 
-`python -m bench.storage LINES` brings a file of Canal messages through all five stages and prints
-one JSON object: bytes of the topic, bytes of the data files of every table of the lake, and what
-the text images take of those of merged tables.
+`python -m bench.storage '["LINES", "all"]'` brings a file of Canal messages through all five
+stages, with a setting of `lake.text_images`, and prints one JSON object: bytes of the topic, bytes
+of the data files of every table of the lake, and what the text images take of those of merged
+tables.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from waybill.merge.columns import IMAGE
 TARGET = "debezium-json"
 
 
-def measure(lines: str, scratch: Path) -> dict[str, Any]:
-    """Bytes by table."""
+def measure(given: list[str], scratch: Path) -> dict[str, Any]:
+    """Bytes by table; given are a file of messages and what the lake keeps of text images."""
+    lines, text_images = given
     from waybill.jobs import run_migration
     from waybill.lake import Lake
     from waybill.lake.session import start_session
@@ -36,7 +38,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
             "name": "storage",
             "source": {"files": {"path": str(source)}, "envelope": "canal"},
             "tables": DECLARED,
-            "lake": {"warehouse": str(scratch / "lake")},
+            "lake": {"warehouse": str(scratch / "lake"), "text_images": text_images},
             "publish": [{"envelope": TARGET, "files": {"path": str(scratch / "out")}}],
             "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
         }
@@ -57,7 +59,8 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     spark.stop()
     sent = sum(file.stat().st_size for file in (scratch / "out").rglob("*") if file.is_file())
     size = topic.stat().st_size
-    return {"topic": size, "tables": tables, "texts": texts, "published": sent}
+    found = {"topic": size, "tables": tables, "texts": texts, "published": sent}
+    return {**found, "text_images": text_images}
 
 
 def bytes_of(paths: list[str], column: str) -> int:
@@ -77,6 +80,7 @@ def table_of(figures: dict[str, Any]) -> Table:
     """The figures as a table."""
     topic = figures["topic"]
     title = f"A topic of Canal of {topic / 1e6:,.0f} MB to Debezium, in the lake"
+    title += f", text images: {figures['text_images']}"
     table = Table(title=title)
     for name in ("table", "rows", "MB", "bytes per byte of the topic"):
         table.add_column(name, justify="left" if name == "table" else "right")

@@ -239,6 +239,7 @@ def read_table(
     Raises:
         ConfigurationError: see `waybill.merge.table_states.table_state`.
     """
+    from waybill.merge.short_images import with_full_images
     from waybill.merge.table_states import table_state
 
     migration = loaded(spec)
@@ -247,7 +248,8 @@ def read_table(
         wanted = table_state(lake, migration, table, as_of, held)
         if wanted.table is None:
             return
-        live = lake.read(wanted.table, wanted.snapshot).where("NOT _waybill_deleted")
+        rows = lake.read(wanted.table, wanted.snapshot).where("NOT _waybill_deleted")
+        live = with_full_images(lake, wanted.table, rows)
         ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
         empty = dict.fromkeys(wanted.columns)
         for row in ordered.toLocalIterator(prefetchPartitions=True):

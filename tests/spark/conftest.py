@@ -63,7 +63,7 @@ def migration(tmp_path: Path) -> Callable[..., Migration]:
     """Makes a migration with a lake and a source folder in the test's own folder.
 
     Keyword arguments are fields of the migration; `envelope` and `layout` are short for the
-    source's.
+    source's, and `text_images` for the lake's.
     """
 
     def make(name: str = "demo", **fields: Any) -> Migration:
@@ -80,7 +80,10 @@ def migration(tmp_path: Path) -> Callable[..., Migration]:
         data = {
             "name": name,
             "source": source,
-            "lake": {"warehouse": str(tmp_path / "lake")},
+            "lake": {
+                "warehouse": str(tmp_path / "lake"),
+                "text_images": fields.pop("text_images", "all"),
+            },
             **fields,
         }
         return Migration.model_validate(data)

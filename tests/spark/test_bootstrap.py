@@ -274,7 +274,8 @@ def test_a_source_without_ids(place, ambiguous):
 
 
 def test_a_table_without_key_begins_with_each_of_its_rows(place):
-    here = place(envelope="canal", tables={"shop.orders": {"key": []}})
+    tables = {"shop.orders": {"key": []}}
+    here = place(envelope="canal", tables=tables, text_images="needed")
     same = {"id": "1", "v": None}
     here.run("b1", *(canal(n, "INSERT", same) for n in (1, 2, 3)), canal(4, "DELETE", same))
     here.add({"envelope": "maxwell"}, {"envelope": "oms-default"}, {"envelope": "datahub-tuple"})

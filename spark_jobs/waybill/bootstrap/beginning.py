@@ -35,6 +35,7 @@ from waybill.lake.stage_commit import land
 from waybill.lake_columns import BEFORE_BATCH, BOOTSTRAP, CHANGES
 from waybill.merge import columns as own
 from waybill.merge.position import position_of
+from waybill.merge.short_images import with_full_images
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class _Beginning:
                 continue
             lake.cut_shuffles(table, None, head)
             rows = _Table(self, name, state, schema, found, by_time)
-            tables[name] = rows.write(branch, lake.read(table, head), sizes)
+            images = with_full_images(lake, table, lake.read(table, head))
+            tables[name] = rows.write(branch, images, sizes)
             first = {
                 "topic": f"{BOOTSTRAP_TOPIC}{self.label}",
                 "partition": 0,

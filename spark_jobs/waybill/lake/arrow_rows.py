@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 ROWS = 10_000
 """How many rows become Python objects at once."""
+
+_DAY = date(1970, 1, 1)
+_CLOCK = datetime(1970, 1, 1)  # noqa: DTZ001 - a time of a column that has no zone
+_INSTANT = _CLOCK.replace(tzinfo=UTC)
+_FIRST_DAY, _LAST_DAY = (date.min - _DAY).days, (date.max - _DAY).days
+_MICROS_A_DAY = 24 * 3600 * 1_000_000
 
 Row = dict[str, Any]
 
@@ -72,10 +78,28 @@ def _values(column: pa.Array[Any]) -> list[Any]:
     import pyarrow as pa
 
     kind = column.type
+    if pa.types.is_date32(kind):
+        return [day_of(days) for days in column.view(pa.int32()).to_pylist()]
     if not pa.types.is_timestamp(kind) or kind.unit != "us":
         return column.to_pylist()
-    first = datetime(1970, 1, 1, tzinfo=None if kind.tz is None else UTC)
-    return [
-        None if value is None else first + timedelta(microseconds=value)
-        for value in column.view(pa.int64()).to_pylist()
-    ]
+    zoned = kind.tz is not None
+    return [moment_of(micros, zoned) for micros in column.view(pa.int64()).to_pylist()]
+
+
+def day_of(days: int | None) -> date | None:
+    """A day by its number from 1970; None for one that Python has no date of."""
+    if days is None or not _FIRST_DAY <= days <= _LAST_DAY:
+        return None
+    return _DAY + timedelta(days)
+
+
+def moment_of(micros: int | None, zoned: bool) -> datetime | None:
+    """A time by its microseconds from 1970; None for one in a year that Python has none of.
+
+    Args:
+        micros: the number.
+        zoned: whether it is an instant, and not what a clock shows.
+    """
+    if micros is None or not _FIRST_DAY <= micros // _MICROS_A_DAY <= _LAST_DAY:
+        return None
+    return (_INSTANT if zoned else _CLOCK) + timedelta(microseconds=micros)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,14 +46,6 @@ class BranchInfo(NamedTuple):
 def in_order(values: Iterable[Any]) -> tuple[Any, ...]:
     """What rows are sorted by: their values, in which None goes first."""
     return tuple((value is not None, 0 if value is None else value) for value in values)
-
-
-def plain_value(value: Any) -> Any:
-    """A value as every reader of the lake gives it: times in UTC, bytes that do not change."""
-    if isinstance(value, datetime):
-        # Spark's are those of this machine's clock, and do not say so.
-        return value.astimezone(UTC)
-    return bytes(value) if isinstance(value, bytearray) else value
 
 
 class History(ABC):
@@ -100,7 +91,8 @@ class History(ABC):
 
         Args:
             table: full name.
-            columns: those that are wanted.
+            columns: those that are wanted; what rows do not have is None, and so are days and
+                times outside the years 1 to 9999.
             where: the values that rows have in some columns.
             snapshot: the rows of this one, not of the newest that is visible.
             chosen: which of those; its columns are among `columns`.

@@ -45,12 +45,14 @@ class Layout(NamedTuple):
         schema: its columns, as Iceberg's JSON has them.
         partitions: the columns that it is partitioned by, and how values are made of theirs.
         partitionings: how many ways to partition it has had; its files may be of any of them.
+        schemas: every one that it has had; its files may be of any of them.
     """
 
     location: str = ""
     schema: Mapping[str, Any] = MappingProxyType({"fields": ()})
     partitions: tuple[tuple[str, str], ...] = ()
     partitionings: int = 1
+    schemas: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def types(self) -> dict[str, str]:
@@ -115,7 +117,8 @@ def read_metadata(text: str | bytes) -> Metadata:
     schema = next((s for s in data.schemas if s["schema-id"] == data.schema_id), {})
     spec = next((spec.fields for spec in data.specs if spec.id == data.spec_id), [])
     partitions = tuple((field.name, field.transform) for field in spec)
-    layout = Layout(data.location, schema, partitions, max(1, len(data.specs)))
+    ways = max(1, len(data.specs))
+    layout = Layout(data.location, schema, partitions, ways, tuple(data.schemas))
     return Metadata(snapshots, refs, tags, data.properties, layout)
 
 

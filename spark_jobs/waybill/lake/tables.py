@@ -16,11 +16,12 @@ from waybill.lake.catalog import Catalog
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.future_columns import as_shown, becomes_at, becomes_of
-from waybill.lake.history import Chosen, History, plain_value
+from waybill.lake.history import Chosen, History
 from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
 from waybill.lake.parquet_rows import rows_of_files
+from waybill.lake.plain_rows import plain_rows
 from waybill.lake.session import lake_session
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, CATALOG, SESSION_SETTINGS
 from waybill.lake.sizing import (
@@ -255,10 +256,9 @@ class Lake(History):
         rows = self.read(table, snapshot)
         for column, values in where.items():
             rows = rows.where(rows[column].isin(*values))
-        for row in rows.select(*columns).toLocalIterator(prefetchPartitions=True):
-            plain = {name: plain_value(value) for name, value in row.asDict().items()}
-            if chosen is None or chosen.accepts(plain):
-                yield plain
+        for row in plain_rows(rows, columns):
+            if chosen is None or chosen.accepts(row):
+                yield row
 
     def read(self, table: str, snapshot: int | None = None) -> DataFrame:
         """The visible rows of a table, or those of a snapshot with the columns as it is shown."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, LakeError, WaybillError
+from waybill.lake.arrow_rows import objects
 from waybill.lake.avro_records import UnknownCodecError
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.file_memory import FileMemory
@@ -205,6 +206,7 @@ class LakeWithoutSpark(History):
     def _by_pyiceberg(
         self, table: str, columns: Sequence[str], where: Where, snapshot: int | None
     ) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
         from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In
         from pyiceberg.table import StaticTable
 
@@ -217,10 +219,12 @@ class LakeWithoutSpark(History):
         found = StaticTable.from_metadata(place, dict(self._access))
         if snapshot is None:
             snapshot = self.metadata(table).refs.get("main")
-        for batch in found.scan(
-            wanted, tuple(columns), snapshot_id=snapshot
-        ).to_arrow_batch_reader():
-            yield from batch.to_pylist()
+        there = {field.name for field in found.scan(snapshot_id=snapshot).projection().fields}
+        names = tuple(name for name in columns if name in there)
+        lacking = {name: None for name in columns if name not in there}
+        for batch in found.scan(wanted, names, snapshot_id=snapshot).to_arrow_batch_reader():
+            for row in objects(pa.Table.from_batches([batch])):
+                yield {**row, **lacking}
 
     def _loaded(self, table: str) -> Metadata:
         place = self._place(table)

@@ -23,6 +23,7 @@ from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.rewriting import without_old
+from waybill.merge.short_images import written_image
 from waybill.merge.typed_columns import typed, value_name
 from waybill.merge.writing import merge_rows
 
@@ -210,12 +211,14 @@ class BagMerge:
             F.col("row").alias("image"),
         )
         source = typed(rows, self.state.columns)
+        names = [value_name(i) for i in range(len(self.state.columns))]
+        image = written_image(self.increment.lake, self.branch, self.state.columns, names)
         values = {
             own.KEY: F.col("key"),
             own.ORDER: F.col("order"),
             own.DELETED: ~F.col("live"),
             # As every tombstone, what is owed shows no row.
-            own.IMAGE: F.when(F.col("live"), F.col("image")),
+            own.IMAGE: F.when(F.col("live"), F.expr(image)),
             own.SOURCES: F.lit(None).cast("string"),
             own.BATCH: F.lit(self.batch),
             own.GONE: F.lit(None).cast("string"),

@@ -32,7 +32,8 @@ OWN_COLUMNS = {
 - `_waybill_key`: key image as JSON text; one row or tombstone per key;
 - `_waybill_order`: order key of the change that made the row what it is;
 - `_waybill_deleted`: true for a tombstone;
-- `_waybill_image`: the row as text image, exact; null for a tombstone;
+- `_waybill_image`: the row as text image, exact, or what the typed columns do not say of it
+  (`waybill.merge.short_images`); null for a tombstone;
 - `_waybill_sources`: null if the newest change alone decides the row, else a JSON list of the
   other keys whose changes went into it (`waybill.merge.rules.Row.sources`);
 - `_waybill_batch`: the batch that wrote the row;

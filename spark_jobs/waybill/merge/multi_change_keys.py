@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -18,13 +18,14 @@ from waybill.merge.exact_casts import misfit
 from waybill.merge.key_chains import fold_chains
 from waybill.merge.key_changes import Place, Resolver
 from waybill.merge.position import REFUSED
+from waybill.merge.short_images import full_image
 from waybill.merge.spark_rows import Stored, json_text
 from waybill.merge.typed_columns import typed, value_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from waybill.lake import Branch
+    from waybill.lake import Branch, Lake
     from waybill.merge.increment import Increment
     from waybill.merge.rules import Change
     from waybill.merge.state import TableState
@@ -50,13 +51,14 @@ class Outcome:
     open_rows: bool = False
 
 
-def stored_rows(branch: Branch) -> DataFrame:
+def stored_rows(lake: Lake, branch: Branch) -> DataFrame:
     """The rows of a merged table under the short names of `Stored`."""
-    return branch.read().select(
+    rows = branch.read()
+    return rows.select(
         F.col(own.KEY).alias("key"),
         F.col(own.ORDER).alias("order"),
         (~F.col(own.DELETED)).alias("live"),
-        F.col(own.IMAGE).alias("image"),
+        F.expr(full_image(lake, branch.table, rows)).alias("image"),
         F.col(own.SOURCES).alias("sources"),
     )
 
@@ -103,7 +105,8 @@ class Settling:
         self.increment = increment
         self.batch = batch
         self.spark = increment.lake.spark
-        self.resolver = Resolver(qualified, state, increment, lambda: stored_rows(branch))
+        self.stored = partial(stored_rows, increment.lake, branch)
+        self.resolver = Resolver(qualified, state, increment, self.stored)
         self._refuse = refuse
         # Rows of several keys may show one change that does not fit.
         self._refused_places: set[Place] = set()
@@ -143,7 +146,7 @@ class Settling:
         own_effects = effects.where(F.col("qualified") == self.qualified)
         result = fold_chains(
             own_effects.join(keys, "key", "left_semi"),
-            stored_rows(self.branch).join(keys, "key", "left_semi"),
+            self.stored().join(keys, "key", "left_semi"),
             self.state,
         ).persist()
         rows = self._settled(result, outcome)
@@ -186,7 +189,7 @@ class Settling:
         refused = self.resolver.came(result.where("kind = 'refused'"))
         outcome.refused += self._refuse(self._refused(refused))
         rows = self._settled(result, outcome)
-        there = stored_rows(self.branch).select("key", "order")
+        there = self.stored().select("key", "order")
         unchanged = rows.join(there, ["key", "order"], "left_semi").count()
         return self.part(rows, forced=True), unchanged
 

@@ -18,6 +18,7 @@ from waybill.lake.names import quoted
 from waybill.merge import columns as own
 from waybill.merge.renamed_texts import renamed_keys, renamed_text
 from waybill.merge.renamings import present_names
+from waybill.merge.short_images import with_full_images, written_image
 from waybill.merge.typed_columns import typed, value_name
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def without_old(branch: Branch) -> dict[str, Expression]:
 
 
 def rewrite(
+    lake: Lake,
     branch: Branch,
     qualified: str,
     columns: tuple[Column, ...],
@@ -86,6 +88,7 @@ def rewrite(
     """Copy the rows of a table on its branch, with some of its columns made of the text images.
 
     Args:
+        lake: the lake.
         branch: the branch.
         qualified: the source table.
         columns: the table's columns, as they are called on the branch.
@@ -99,7 +102,7 @@ def rewrite(
     """
     if branch.begins_empty:
         return 0
-    rows = branch.read()
+    rows = with_full_images(lake, branch.table, branch.read())
     names = rows.columns
     if told := present_names(renamings):
         texts = {name: renamed_text(F.col(name), told) for name in (own.KEY, own.IMAGE)}
@@ -121,7 +124,12 @@ def rewrite(
             "under schema_changes, or continue under a new migration name"
         )
         raise ReconciliationError(message, code=Code.COLUMN_TYPE)
-    value = {column.lake: F.col(value_name(i)) for i, column in enumerate(made)}
+    stays = [column for column in columns if column not in made]
+    texts_of = [quoted("row", column.lake) for column in stays]
+    value = {
+        **{column.lake: F.col(value_name(i)) for i, column in enumerate(made)},
+        own.IMAGE: F.expr(written_image(lake, branch, stays, texts_of)),
+    }
     dropped = left_behind(names, branch.becomes)
     return branch.overwrite(
         valued.select(

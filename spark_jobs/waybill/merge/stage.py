@@ -319,7 +319,10 @@ class _Merge:
         if branch is None:
             anew = plan.was is not None
             retyped = plan.state.names if anew else plan.retyped
-            table, becomes = prepare(self.lake, name, plan.state, retyped, plan.moved, anew)
+            table, becomes = prepare(
+                *(self.lake, name, plan.state, retyped, plan.moved, anew),
+                text_images=self.spec.lake.text_images,
+            )
             described = [s for s in self.schemas.values() if s.qualified_name == name]
             staged = staged_state(plan.state, becomes)
             comment_columns(self.lake, table, comments(name, staged.columns, described))
@@ -337,7 +340,7 @@ class _Merge:
         state = staged_state(plan.state, branch.becomes)
         if branch.becomes or plan.renamings:
             self.context.progress("rewriting %s", name)
-            copied = rewrite(branch, name, state.columns, plan.renamings)
+            copied = rewrite(self.lake, branch, name, state.columns, plan.renamings)
             self.context.progress("rewrote %s of %s", counted(copied, "row"), name)
         return state
 

@@ -14,6 +14,7 @@ from waybill.merge.exact_casts import fits
 from waybill.merge.key_changes import leaves_out
 from waybill.merge.multi_change_keys import Outcome, Settling
 from waybill.merge.rewriting import without_old
+from waybill.merge.short_images import MARK, STATED, full_image, may_be_short, written_image
 from waybill.merge.spark_rows import json_text
 from waybill.merge.typed_columns import typed, value_name
 from waybill.values.lake_values import value_sql
@@ -82,10 +83,14 @@ class TableMerge:
         """
         if self.branch.begins_empty:
             return
-        image = own.IMAGE
+        image, columns, member = own.IMAGE, own.IMAGE, "{member}"
+        if may_be_short(self.lake.metadata(self.branch.table).properties):
+            # The columns that an image has are the same in either form.
+            columns = f"ltrim('{MARK}', {image})"
+            member = f"if(startswith({image}, '{MARK}'), {{stated}}, {{member}})"
         assignments = [
-            f"{image} = CASE {image} WHEN '{{}}' THEN concat('{{', {{member}}, '}}') "
-            f"ELSE concat(substr({image}, 1, length({image}) - 1), ',', {{member}}, '}}') END"
+            f"{image} = concat(substr({image}, 1, length({image}) - 1), "
+            f"if({columns} = '{{}}', '', ','), {member}, '}}')"
         ]
         column = self._column(default.column)
         if column is not None:
@@ -99,21 +104,23 @@ class TableMerge:
         self.branch.sql(
             f"UPDATE {{branch}} SET {', '.join(assignments)} WHERE NOT {own.DELETED} "
             f"AND {own.ORDER} < {{order}} "
-            f"AND NOT array_contains(json_object_keys({image}), {{name}})",
+            f"AND NOT array_contains(json_object_keys({columns}), {{name}})",
             {
                 "order": default.order,
                 "name": default.column,
                 "text": default.text,
                 "member": json_text({default.column: default.text})[1:-1],
+                "stated": json_text({default.column: f"{STATED}{default.text}"})[1:-1],
             },
         )
 
     def fill(self, column: Column) -> None:
         """Fill a column that is new in the lake from images that have it already."""
-        text = f"from_json({own.IMAGE}, 'map<string,string>')[{{name}}]"
+        image = full_image(self.lake, self.branch.table, self.branch.read())
+        text = f"from_json({image}, 'map<string,string>')[{{name}}]"
         self.branch.sql(
             f"UPDATE {{branch}} SET {quoted(column.lake)} = {value_sql(text, column.type)} "
-            f"WHERE NOT {own.DELETED} AND array_contains(json_object_keys({own.IMAGE}), {{name}})",
+            f"WHERE NOT {own.DELETED} AND array_contains(json_object_keys({image}), {{name}})",
             {"name": column.name},
         )
 
@@ -212,11 +219,13 @@ class TableMerge:
 
     def _write(self, source: DataFrame, few: bool) -> int:
         """Write rows; returns how many were new or newer than what was there (or forced)."""
+        names = [value_name(i) for i in range(len(self.state.columns))]
+        image = written_image(self.lake, self.branch, self.state.columns, names)
         targets = {
             own.KEY: F.col("key"),
             own.ORDER: F.col("order"),
             own.DELETED: ~F.col("live"),
-            own.IMAGE: F.col("image"),
+            own.IMAGE: F.expr(image),
             own.SOURCES: F.col("sources"),
             own.BATCH: F.lit(self.batch),
             own.GONE: F.when(~F.col("live"), F.lit(own.BY_CHANGE)),

@@ -9,7 +9,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake.history import in_order
-from waybill.merge.columns import BATCH, DELETED, IMAGE, KEY
+from waybill.merge.columns import BATCH, DELETED, KEY
+from waybill.merge.short_images import image_columns, image_of_row
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -47,10 +48,11 @@ def rows_in_order(lake: History, state: TableState) -> Iterator[dict[str, str | 
     """
     if state.table is None:
         return
-    found = lake.scan(state.table, (KEY, IMAGE), {DELETED: [False]}, state.snapshot)
+    read = image_columns(lake.metadata(state.table))
+    found = lake.scan(state.table, (KEY, *read), {DELETED: [False]}, state.snapshot)
     empty = dict.fromkeys(state.columns)
     for row in sorted(found, key=lambda row: by_key(row[KEY])):
-        yield {**empty, **json.loads(row[IMAGE])}
+        yield {**empty, **image_of_row(row)}
 
 
 class KeptRow(NamedTuple):
@@ -72,13 +74,13 @@ def rows_of_keys(lake: History, state: TableState, keys: Iterable[str]) -> list[
     wanted = sorted(keys)
     if state.table is None or not wanted:
         return []
-    columns = (KEY, IMAGE, DELETED, BATCH)
+    columns = (KEY, DELETED, BATCH, *image_columns(lake.metadata(state.table)))
     empty = dict.fromkeys(state.columns)
     found = lake.scan(state.table, columns, {KEY: wanted}, state.snapshot)
     rows = [
         KeptRow(
             row[KEY],
-            None if row[DELETED] else {**empty, **json.loads(row[IMAGE] or "{}")},
+            None if row[DELETED] else {**empty, **image_of_row(row)},
             row[BATCH],
         )
         for row in found

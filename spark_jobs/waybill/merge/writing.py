@@ -17,6 +17,7 @@ from waybill.merge import columns as own
 from waybill.merge.column_types import holds, promoted
 from waybill.merge.columns import OWN_COLUMNS
 from waybill.merge.rewriting import add_future, staged_state
+from waybill.merge.short_images import ALL, keep_setting
 from waybill.merge.upsert.values import arrow_schema
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def prepare(
     retyped: Collection[str] = (),
     moved: Mapping[str, str] | None = None,
     anew: bool = False,
+    text_images: str = ALL,
 ) -> tuple[str, dict[str, str]]:
     """Make the table, or give it the columns and types that it lacks.
 
@@ -60,6 +62,7 @@ def prepare(
         retyped: its columns that are rewritten.
         moved: names that columns of the lake get, by those that they have.
         anew: whether the rows that are there go, and with them the columns that nothing is in then.
+        text_images: what the migration says of them (`waybill.merge.short_images`).
 
     Returns:
         The table's full name; and what columns are called when the branch becomes visible, as
@@ -77,6 +80,7 @@ def prepare(
     wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in staged.columns}}
     schema = arrow_schema(wanted)
     table, layout = lake.ensure_merged(qualified, schema, own.DELETED, TABLE_PROPERTIES)
+    keep_setting(lake, table, text_images)
     there = layout.types
     # The table is asked, not the state: a merge that was dropped may have changed it already.
     for column in staged.columns:

@@ -92,6 +92,9 @@ class Lake(Model):
     catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
     """[Catalog](catalogs.md) properties, by default of an SQLite file in the warehouse.
     `connection` names the connection that holds the catalog's login."""
+    text_images: Literal["all", "needed"] = "all"
+    """What merged tables keep as [exact text](merge.md#exact-texts) beside the typed columns: every
+    row, or only what these do not say already."""
 
 
 class Order(Model):

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from waybill.errors import LakeError
 from waybill.lake.storage_errors import plainly
 from waybill.merge.columns import DELETED, IMAGE, KEY, ORDER
+from waybill.merge.short_images import with_full_images
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
@@ -170,7 +171,7 @@ def _of_lake(
             yield _batch(rows, 0, 1)
         tally.add_of_task(lake=count)
 
-    live = of_shard(lake.read(table.lake, snapshot), table).where(f"NOT {DELETED}")
+    live = merged_rows(lake, table, snapshot).where(f"NOT {DELETED}")
     return live.select(KEY, IMAGE).mapInArrow(light(read), SIDES)
 
 
@@ -186,11 +187,12 @@ def _batch(rows: Sequence[tuple[str, bytes]], of_database: int, of_lake: int) ->
     return pa.RecordBatch.from_arrays(columns, ["key", "digest", "of_database", "of_lake"])
 
 
-def of_shard(rows: DataFrame, table: Compared) -> DataFrame:
+def merged_rows(lake: Lake, table: Compared, snapshot: int | None) -> DataFrame:
     """The rows of a merged table that are of the compared table, and not of others.
 
     Tombstones tell it by their keys alone.
     """
+    rows = with_full_images(lake, table.lake, lake.read(table.lake, snapshot))
     if table.shard is None:
         return rows
     column, value = table.shard
@@ -212,7 +214,8 @@ def with_unlisted(lake: Lake, spec: Migration, tables: Sequence[Compared]) -> li
         column = table.shard[0]
         listed = {one.shard[1] for one in tables if one.lake == full and one.shard is not None}
         own = F.get_json_object(IMAGE, f"$['{column}']")
-        live = lake.read(full, lake.head(full)).where(f"NOT {DELETED}")
+        live = with_full_images(lake, full, lake.read(full, lake.head(full)))
+        live = live.where(f"NOT {DELETED}")
         try:
             with plainly(spec):
                 values = {row[0] for row in live.select(own).distinct().collect()}
@@ -253,7 +256,7 @@ def lake_rows(
     schema = f"key string, {KEY} string, {ORDER} string, {DELETED} boolean, {IMAGE} string"
     columns = [KEY, ORDER, DELETED, IMAGE]
     with unwrapped():
-        rows = of_shard(lake.read(table.lake, snapshot), table)
+        rows = merged_rows(lake, table, snapshot)
         rows = rows.select(*columns).mapInArrow(light(read), schema)
         collected = rows.collect()
     texts = RowTexts(table)

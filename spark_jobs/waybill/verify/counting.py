@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.merge.columns import BATCH, DELETED
 from waybill.merge.position import STAGE
-from waybill.verify.comparing import of_shard
+from waybill.verify.comparing import merged_rows
 from waybill.verify.deciding import POLL, LakeState, Pending, covers, lake_state
 from waybill.verify.results import COUNT, TableResult, left_open, time_text
 
@@ -23,7 +23,7 @@ def live_rows(lake: Lake, table: Compared, snapshot: int | None) -> int:
     """How many rows a state of a merged table has, without tombstones."""
     if snapshot is None:
         return 0
-    return of_shard(lake.read(table.lake, snapshot), table).where(f"NOT {DELETED}").count()
+    return merged_rows(lake, table, snapshot).where(f"NOT {DELETED}").count()
 
 
 def count_table(
@@ -133,5 +133,5 @@ def _written_since(lake: Lake, table: Compared, first: LakeState, snapshot: int)
             break
         if commit.stage == STAGE:
             later.append(commit.batch)
-    rows = of_shard(lake.read(table.lake, snapshot), table)
+    rows = merged_rows(lake, table, snapshot)
     return rows.where(rows[BATCH].isin(later)).count()

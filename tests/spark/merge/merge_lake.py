@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGES
+from waybill.merge.short_images import with_full_images
 from waybill.merge.stage import run_merge
 from waybill.records import Column, TableSchema, intern_schema
 from waybill.stage_context import Options, StageContext
@@ -138,7 +139,7 @@ def rows_of(lake: Lake, qualified: str, dead: bool = False) -> dict[str, tuple[A
     table = lake.merged_tables().get(qualified)
     if table is None:
         return {}
-    every = lake.read(table, lake.head(table) if dead else None)
+    every = with_full_images(lake, table, lake.read(table, lake.head(table) if dead else None))
     frame = every.select("_waybill_key", "_waybill_order", "_waybill_image", "_waybill_deleted")
     rows = frame.collect()
     assert dead or not any(row[2] is None or row[3] for row in rows), "main shows a tombstone"

@@ -47,17 +47,18 @@ def test_images_at_once_say_what_each_says(found, style, at_once):
     texts = pa.array([written(row, style) for row in found], pa.string())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(images, "AT_ONCE", at_once * FEWEST)
-        columns, lacking = text_columns(texts, NAMES)
+        columns, lacking, others = text_columns(texts, NAMES)
     for name, column in zip(NAMES, columns, strict=True):
         column.validate(full=True)
         assert column.to_pylist() == [None if row is None else row.get(name) for row in found]
     assert lacking.tolist() == [row is not None and not set(NAMES) <= set(row) for row in found]
+    assert others.tolist() == [row is not None and not set(row) <= set(NAMES) for row in found]
 
 
 @given(rows(), st.integers(0, 10))
 def test_a_part_of_a_column_of_images_is_read_as_such(found, first):
     texts = pa.array([written(row, "plain") for row in found], pa.string())
-    columns, _ = text_columns(texts.slice(first), NAMES)
+    columns, *_ = text_columns(texts.slice(first), NAMES)
     for name, column in zip(NAMES, columns, strict=True):
         assert column.to_pylist() == [
             None if row is None else row.get(name) for row in found[first:]
@@ -66,12 +67,12 @@ def test_a_part_of_a_column_of_images_is_read_as_such(found, first):
 
 def test_most_images_are_not_read_one_by_one(monkeypatch):
     read = []
-    exact = images._exact
-    monkeypatch.setattr(images, "_exact", lambda value: read.append(value) or exact(value))
+    exact = images.exact_image
+    monkeypatch.setattr(images, "exact_image", lambda value: read.append(value) or exact(value))
     alike = [{"id": str(n), "name": f"a\n{n}", "none": None} for n in range(500)]
     odd = {"id": "x", "name": "\x01", "none": None}
     texts = pa.array([json.dumps(row, separators=(",", ":")) for row in [*alike, odd]])
-    (ids, names), lacking = text_columns(texts, ["id", "name"])
+    (ids, names), lacking, _ = text_columns(texts, ["id", "name"])
     assert ids.to_pylist() == [*map(str, range(500)), "x"]
     assert names.to_pylist()[-2:] == ["a\n499", "\x01"]
     assert not lacking.any()
@@ -81,7 +82,7 @@ def test_most_images_are_not_read_one_by_one(monkeypatch):
 def test_the_last_of_two_values_of_a_name_counts():
     """As where each image is read alone."""
     texts = pa.array(['{"a":"1","a":"2"}'] * FEWEST)
-    (column,), lacking = text_columns(texts, ["a"])
+    (column,), lacking, _ = text_columns(texts, ["a"])
     assert column.to_pylist() == ["2"] * FEWEST
     assert not lacking.any()
 

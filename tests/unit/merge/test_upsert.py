@@ -229,7 +229,7 @@ def test_images_become_columns_and_what_leaves_one_out_is_doubtful():
         json.dumps({'na"me': None, "id": None, "more": "1"}),
         json.dumps({"id": "two", 'na"me': ""}),
     ]
-    (ids, names), doubtful = typed_columns(pa.array(images, pa.string()), columns)
+    (ids, names), doubtful, _ = typed_columns(pa.array(images, pa.string()), columns)
     assert ids.to_pylist() == [1, None, 2, None, None]
     assert names.to_pylist() == ["x", None, None, None, ""]
     assert doubtful.tolist() == [False, False, True, False, True]

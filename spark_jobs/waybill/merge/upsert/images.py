@@ -8,7 +8,7 @@ found them. All others are read exactly, one by one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,30 +40,44 @@ _TEXTS = 1 << PLAIN | 1 << ESCAPED | 1 << NULL
 _LACKS = -9
 """The length of a value that its image leaves out."""
 
-_exact = msgspec.json.Decoder(dict[str, str | None]).decode
+exact_image = msgspec.json.Decoder(dict[str, str | None]).decode
+"""Reads one image."""
 
 
-def text_columns(images: Any, names: Sequence[str]) -> tuple[list[Any], Mask]:
+class Texts(NamedTuple):
+    """What images say.
+
+    Attributes:
+        columns: the texts of each column, null where there are none.
+        lacking: which images leave out a column.
+        others: which images have other columns besides.
+    """
+
+    columns: list[Any]
+    lacking: Mask
+    others: Mask
+
+
+def text_columns(images: Any, names: Sequence[str]) -> Texts:
     """Images as columns of texts.
 
     Args:
         images: an array of JSON objects of texts and nulls; null for a row that is no more.
         names: the columns.
-
-    Returns:
-        The texts of each column, null where there are none; and which images leave out a column.
     """
     parts: list[list[Any]] = []
-    lacking = [np.zeros(0, np.bool_)]
+    lacking, others = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
     rows = max(FEWEST, AT_ONCE // max(1, len(names)))
     for first in range(0, len(images), rows):
         texts = _Images(images.slice(first, rows), names)
         parts.append(list(texts.columns()))
         lacking.append(texts.lacking)
+        others.append(texts.others)
     if len(parts) == 1:
-        return parts[0], lacking[1]
+        return Texts(parts[0], lacking[1], others[1])
     columns = [pa.concat_arrays(one) for one in zip(*parts, strict=True)]
-    return columns or [pa.array([], pa.string()) for _ in names], np.concatenate(lacking)
+    columns = columns or [pa.array([], pa.string()) for _ in names]
+    return Texts(columns, np.concatenate(lacking), np.concatenate(others))
 
 
 class _Images:
@@ -76,6 +90,7 @@ class _Images:
         self._found = Scanned(data, np.where(gone, -1, begins), ends)
         self._starts = np.zeros((len(names), len(begins)), np.int64)
         self._lengths = np.full((len(names), len(begins)), NULL_SIZE, np.int64)
+        self.others: Mask = np.zeros(len(begins), np.bool_)
         there = np.flatnonzero(~gone)
         for row in self._alike(there):
             self._read(int(row))
@@ -86,7 +101,7 @@ class _Images:
         found = self._found
         if len(there) < FEWEST or not self._names:
             return there
-        first = _exact(found.bytes_of(int(there[0])))
+        first = exact_image(found.bytes_of(int(there[0])))
         width = max(len(first), len(self._names)) + _MORE
         found.room(width)
         kernels.scan(
@@ -106,7 +121,7 @@ class _Images:
         """Place the values of images that have the same form as the first; which do."""
         found = self._found
         first = Place(found, int(rows[0]))
-        stated = list(_exact(first.value))
+        stated = list(exact_image(first.value))
         if len(stated) != len(first.kinds):
             return rows[:0]
         slots = [stated.index(name) if name in stated else -1 for name in self._names]
@@ -114,6 +129,7 @@ class _Images:
             return rows[:0]
         skeleton = Skeleton(first, [_TEXTS] * len(stated), range(len(stated)))
         rows = rows[skeleton.fits(found, rows)]
+        self.others[rows] = len(stated) > len(self._names)
         self._starts[:, rows], self._lengths[:, rows] = several_values(found, rows, slots)
         written = found.kinds[rows] == ESCAPED
         for column, slot in enumerate(slots):
@@ -134,13 +150,16 @@ class _Images:
 
     def _read(self, row: int) -> None:
         """Read an image exactly."""
-        texts_by_name = _exact(self._found.bytes_of(row))
+        texts_by_name = exact_image(self._found.bytes_of(row))
+        lacking = 0
         for column, name in enumerate(self._names):
             text = texts_by_name.get(name, msgspec.UNSET)
             if text is msgspec.UNSET:
                 self._lengths[column, row] = _LACKS
+                lacking += 1
             elif isinstance(text, str):
                 self._put(column, row, text)
+        self.others[row] = len(texts_by_name) > len(self._names) - lacking
 
     def _put(self, column: int, row: int, text: str) -> None:
         value = text.encode()

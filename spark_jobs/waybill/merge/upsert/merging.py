@@ -15,6 +15,7 @@ from waybill.lake.sizing import SHUFFLED
 from waybill.lake_columns import CHANGES, columns_of
 from waybill.merge.column_types import holds
 from waybill.merge.columns import OWN_COLUMNS
+from waybill.merge.short_images import left_out
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -53,6 +54,7 @@ class Plain:
         branch: where to.
         writer: writes its data files.
         files: its data files so far.
+        left_out: see `upsert.writing.Target`.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Plain:
     branch: Branch
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
+    left_out: tuple[int, ...] | None = None
 
 
 class Written(NamedTuple):
@@ -89,7 +92,8 @@ def plain_table(
     """A table for tasks to write; None where they cannot read or write its data files."""
     from waybill.merge.upsert.values import arrow_schema
 
-    there = lake.metadata(branch.table).layout.types
+    metadata = lake.metadata(branch.table)
+    there = metadata.layout.types
     for column in columns:
         type_ = there[column.lake]
         if type_ != column.type and not holds(type_, column.type):
@@ -100,7 +104,8 @@ def plain_table(
     files = lake.stored_files(branch.table, branch.begun)
     if writer is None or files is None:
         return None
-    return Plain(name, rows, above, columns, branch, writer, tuple(files))
+    places = left_out(columns, metadata, branch.becomes)
+    return Plain(name, rows, above, columns, branch, writer, tuple(files), places)
 
 
 def upsert(
@@ -131,7 +136,8 @@ def upsert(
     targets = {}
     for i, table in enumerate(tables):
         share = max(MOST_OF_BUCKET, MOST_DOUBTFUL // wanted[table.name].buckets)
-        targets[i] = Target(table.columns, batch, table.writer, table.files, share)
+        facts = (table.columns, batch, table.writer, table.files, share)
+        targets[i] = Target(*facts, table.left_out)
     parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})

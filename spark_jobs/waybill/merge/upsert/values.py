@@ -7,7 +7,7 @@ others, those that `waybill.merge.exact_casts` refuses among them, are doubtful.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from waybill.merge.columns import Column
+    from waybill.merge.upsert.images import Texts
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
@@ -149,21 +150,31 @@ def _decoded(texts: Any) -> tuple[Any, Any]:
     return pa.array(values, pa.binary()), ~np.array(good, np.bool_)
 
 
-def typed_columns(images: Any, columns: Sequence[Column]) -> tuple[list[Any], Any]:
+class Typed(NamedTuple):
+    """Images as the columns of the lake.
+
+    Attributes:
+        values: of each column, null in tombstones.
+        doubtful: which rows are: an image leaves out a column, or a text is doubtful.
+        texts: what the images say.
+    """
+
+    values: list[Any]
+    doubtful: Any
+    texts: Texts
+
+
+def typed_columns(images: Any, columns: Sequence[Column]) -> Typed:
     """Images as the columns of the lake.
 
     Args:
         images: the text images, null for a tombstone.
         columns: the columns.
-
-    Returns:
-        The values of each column, null in tombstones; and which rows are doubtful: an image leaves
-        out a column, or a text is doubtful.
     """
-    texts, doubtful = text_columns(images, [column.name for column in columns])
-    found = []
-    for column, column_texts in zip(columns, texts, strict=True):
+    texts = text_columns(images, [column.name for column in columns])
+    found, doubtful = [], texts.lacking.copy()
+    for column, column_texts in zip(columns, texts.columns, strict=True):
         values, odd = exact(column_texts, column.type)
         doubtful |= odd
         found.append(values)
-    return found, doubtful
+    return Typed(found, doubtful, texts)

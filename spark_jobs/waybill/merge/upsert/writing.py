@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from waybill.lake.sizing import MOST_ROWS
 from waybill.merge import columns as own
+from waybill.merge.upsert.shortening import short_images
 from waybill.merge.upsert.stored import look_up
 from waybill.merge.upsert.values import typed_columns
 from waybill.merge.upsert.winners import WINNERS, buckets_of, reduced, whole, winners
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from waybill.lake.data_files import DataFileWriter
     from waybill.lake.stored_files import StoredFile
     from waybill.merge.columns import Column
+    from waybill.merge.upsert.images import Texts
     from waybill.merge.upsert.winners import Wanted
     from waybill.spark_tasks.worker_startup import Make
 
@@ -35,6 +37,9 @@ _SHUFFLED_TYPES: dict[str, Any] = {
 _SHUFFLED = pa.schema(_SHUFFLED_TYPES)
 
 WRITTEN, REPLACED, DOUBTFUL = "written", "replaced", "doubtful"
+
+SHORT = "short"
+"""The column of winners that has their short images, beside those of `WINNERS`."""
 
 OUTCOME_DDL = (
     "number int, kind string, path string, bytes long, rows long, partition array<string>, "
@@ -70,6 +75,8 @@ class Target(NamedTuple):
         writer: writes its data files.
         files: its data files so far.
         most_doubtful: so many winners of one part of its keys may be in doubt.
+        left_out: places of the columns that images leave out where they can; None where all images
+            are stored in full.
     """
 
     columns: tuple[Column, ...]
@@ -77,6 +84,7 @@ class Target(NamedTuple):
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
     most_doubtful: int
+    left_out: tuple[int, ...] | None = None
 
 
 def shuffled(tables: Mapping[str, Wanted], parts: int) -> Make:
@@ -144,9 +152,12 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table
 
 
 def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    values, doubtful = typed_columns(whole(rows.column("image")), target.columns)
+    values, doubtful, texts = typed_columns(whole(rows.column("image")), target.columns)
+    if target.left_out is not None:
+        images = _short(target, rows, texts, values, doubtful)
+        rows = rows.append_column(SHORT, images)
     if doubtful.any():
-        odd = rows.filter(pa.array(doubtful))
+        odd = rows.filter(pa.array(doubtful)).select(WINNERS.names)
         if odd.num_rows > target.most_doubtful:
             yield _outcome_row(number, DOUBTFUL, odd.num_rows)
             return
@@ -167,6 +178,15 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
             yield _outcome_row(number, WRITTEN, **row)
 
 
+def _short(target: Target, rows: pa.Table, texts: Texts, values: list[Any], doubtful: Any) -> Any:
+    """The short images of winners, null for those that are doubtful."""
+    images = pc.if_else(pa.array(doubtful), pa.scalar(None, pa.string()), rows.column("image"))
+    left_out = target.left_out or ()
+    return short_images(
+        whole(images), target.columns, texts.columns, values, texts.others & ~doubtful, left_out
+    )
+
+
 def _rows(target: Target, winners: pa.Table, values: list[Any]) -> pa.Table:
     """Winners as rows of the table."""
     count, live = winners.num_rows, whole(winners.column("live"))
@@ -175,7 +195,7 @@ def _rows(target: Target, winners: pa.Table, values: list[Any]) -> pa.Table:
         own.KEY: winners.column("key"),
         own.ORDER: winners.column("order"),
         own.DELETED: pc.invert(live),
-        own.IMAGE: winners.column("image"),
+        own.IMAGE: winners.column("image" if target.left_out is None else SHORT),
         own.SOURCES: pa.nulls(count, pa.string()),
         own.BATCH: pa.repeat(pa.scalar(target.batch), count),
         own.GONE: gone,
