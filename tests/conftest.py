@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 
 from tests.contract.effort import EFFORT
+from tests.nightly import mark
 
 if TYPE_CHECKING:
     import pytest
 
+PROJECT = Path(__file__).resolve().parents[1]
+
 # The same cases every time, so that a failure comes from a change; WAYBILL_EFFORT=2 draws others.
 settings.register_profile("waybill", derandomize=EFFORT == 1, deadline=None, database=None)
 settings.load_profile("waybill")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run at night only."""
+    mark(items, PROJECT.as_posix())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -21,7 +21,6 @@ from tests.consumers.sources import (
     shop_truth,
     without_signs_of_zero,
 )
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.consumers
 
@@ -47,7 +46,7 @@ def newest_rows(
 
 
 @pytest.mark.parametrize("decimals", ["string", "precise"])
-@pytest.mark.parametrize("name", ["orders", *nightly("customers", "notes")])
+@pytest.mark.parametrize("name", ["orders", "customers", "notes"])
 def test_the_recorded_tables(connect_java, tmp_path, name, decimals):
     table = recorded_truth()[name]
     settings = {"schemas": True, "decimals": decimals}
@@ -57,7 +56,7 @@ def test_the_recorded_tables(connect_java, tmp_path, name, decimals):
 
 
 @pytest.mark.parametrize("decimals", ["string", "precise"])
-@pytest.mark.parametrize("name", ["orders", *nightly("customers", "notes")])
+@pytest.mark.parametrize("name", ["orders", "customers", "notes"])
 def test_the_recorded_tables_in_avro(connect_java, registry, tmp_path, name, decimals):
     table = recorded_truth()[name]
     settings = {"registry": registry.url, "decimals": decimals}

@@ -16,7 +16,6 @@ from tests.consumers.captured import given, truth
 from tests.consumers.flink_formats import DEBEZIUM, WRITTEN, Written
 from tests.consumers.kafka_connect import Connect
 from tests.consumers.sources import Reader, convert, differences, without_signs_of_zero
-from tests.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +74,7 @@ def unsent(value: Any) -> bool:
 
 
 @pytest.mark.parametrize("envelope", ["debezium-json", "debezium-avro"])
-@pytest.mark.parametrize("name", ["notes", *nightly("orders", "customers")])
+@pytest.mark.parametrize("name", ["orders", "customers", "notes"])
 def test_the_recorded_stream_of_postgresql(connect_java, registry, tmp_path, name, envelope):
     table, avro = truth(FOLDER, name), envelope == "debezium-avro"
     settings = {"registry": registry.url} if avro else {"schemas": True}

@@ -28,7 +28,6 @@ from tests.captures import (
     lines,
 )
 from tests.contract.effort import EFFORT
-from tests.nightly import nightly
 from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
@@ -183,11 +182,7 @@ def published(label: str, folder: Path, capture: Capture) -> list:
     return sorted(changes, key=lambda change: change.order_key)
 
 
-@pytest.mark.parametrize(
-    "capture",
-    [CASES[0], CASES[2], *nightly(CASES[1], *CASES[3:])],
-    ids=lambda case: f"{case.folder}-{case.file}",
-)
+@pytest.mark.parametrize("capture", CASES, ids=lambda case: f"{case.folder}-{case.file}")
 def test_the_tables_are_the_database_s_own(spark, migration, tmp_path, capture):
     publish = [
         {

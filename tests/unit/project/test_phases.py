@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "test.sh"
+from tests.nightly import NIGHTLY
+
+PROJECT = Path(__file__).resolve().parents[3]
+SCRIPT = PROJECT / "scripts" / "test.sh"
 
 PASSES = "echo all is well"
 FAILS = 'echo "tests/s3/test_it.py::test_it" >> "$WAYBILL_FAILURES"; exit 1'
@@ -101,3 +104,12 @@ def test_a_phase_that_is_none(run):
     done = run(nothing=PASSES)
     assert done.returncode == 2
     assert "no phase 'nothing'; there are fast" in done.stderr
+
+
+def test_what_runs_at_night_is_there():
+    """Each part of a name is one of a test, or of a case of it that its file names."""
+    for file, parts in NIGHTLY.items():
+        text = (PROJECT / file).read_text(encoding="utf-8")
+        for part in parts:
+            name = part.partition("[")[0]
+            assert name in text or name.removesuffix("_") in text, (file, part)
