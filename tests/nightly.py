@@ -118,7 +118,12 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "tests/spark/test_row_suites.py": ("a_table_of_2000_columns",),
     "tests/spark/test_shards.py": ("twice[2]", "void[2]", "void[3]"),
     "tests/spark/test_stored_lake.py": ("[by a merge]",),
-    "tests/spark/test_suite_cache.py": ("[rules1]", "[rules2]", "unique1]", "let_go[unexpected"),
+    "tests/spark/test_suite_cache.py": (
+        "[rules1]",
+        "[rules2]",
+        "[expect_column_values_to_be_unique1]",
+        "let_go[unexpected",
+    ),
     "tests/spark/test_upkeep.py": (
         "stay[half]",
         "stay[whole]",
