@@ -24,10 +24,10 @@ with_tests() {
     done
 }
 
-# By day without what shows once more, on other data, what others show.
-wanted="not nightly"
-if [ -n "${WAYBILL_NIGHTLY:-}" ]; then
-    wanted=
+# Several phases together run by day, without the tests of tests/nightly.py.
+wanted=
+if [ "${WAYBILL_LANES:-1}" -gt 1 ] && [ -z "${WAYBILL_NIGHTLY:-}" ]; then
+    wanted="not nightly"
 fi
 
 # Says how the phase ended in $outcome.

@@ -1,10 +1,14 @@
-"""Tests that run at night only: they show once more, on other data, what others show by day.
+"""Tests that run at night only, as all of them take too long for every change.
 
-Time is what decides: each of them takes many seconds of Spark or of a server, and what it holds is
-held by day as well, by a cheaper test or by another of its cases. `make test-nightly` runs all.
+Those of `NIGHTLY` show once more, in many seconds of Spark or of a server, what a cheaper test or
+another of their cases shows by day. Of files with many tests of one matter (`HALVED`) every other
+one runs by day, always the same, drawn by its name. `make test-nightly` runs all, and so does a
+phase alone (`make test-spark`): run that of what you have changed.
 """
 
 from __future__ import annotations
+
+from zlib import crc32
 
 import pytest
 
@@ -144,6 +148,45 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
 }
 """Parts of the names of such tests by their file; an empty part is in all of them."""
 
+HALVED = frozenset(
+    {
+        "tests/browser/test_states.py",
+        "tests/consumers/test_flink_events.py",
+        "tests/consumers/test_flink_shop.py",
+        "tests/kafka/test_client.py",
+        "tests/kafka/test_publish.py",
+        "tests/kafka/test_reader.py",
+        "tests/s3/test_object_store.py",
+        "tests/s3/test_outages.py",
+        "tests/spark/merge/test_dropped_merges.py",
+        "tests/spark/merge/test_held_tables.py",
+        "tests/spark/merge/test_kept_aside.py",
+        "tests/spark/merge/test_merge_bags.py",
+        "tests/spark/merge/test_merge_order.py",
+        "tests/spark/merge/test_merge_stage.py",
+        "tests/spark/merge/test_merge_transactions.py",
+        "tests/spark/merge/test_renames.py",
+        "tests/spark/merge/test_rewrites.py",
+        "tests/spark/merge/test_statements_without_ids.py",
+        "tests/spark/merge/test_unseen_defaults.py",
+        "tests/spark/test_bootstrap.py",
+        "tests/spark/test_convert.py",
+        "tests/spark/test_data_files.py",
+        "tests/spark/test_decisions.py",
+        "tests/spark/test_driver.py",
+        "tests/spark/test_gate_and_publish.py",
+        "tests/spark/test_held_batches.py",
+        "tests/spark/test_lake.py",
+        "tests/spark/test_publish_files.py",
+        "tests/spark/test_replay.py",
+        "tests/spark/test_retention.py",
+        "tests/spark/test_row_suites.py",
+        "tests/spark/test_shards.py",
+        "tests/spark/test_upkeep.py",
+        "tests/verify/test_postgresql.py",
+    }
+)
+
 
 def mark(items: list[pytest.Item], root: str) -> None:
     """Mark those of some tests that run at night only.
@@ -153,6 +196,7 @@ def mark(items: list[pytest.Item], root: str) -> None:
         root: the project's folder.
     """
     for item in items:
-        parts = NIGHTLY.get(item.path.as_posix().removeprefix(f"{root}/"), ())
-        if any(part in item.name for part in parts):
+        file = item.path.as_posix().removeprefix(f"{root}/")
+        drawn = file in HALVED and crc32(item.name.encode()) % 2 == 1
+        if drawn or any(part in item.name for part in NIGHTLY.get(file, ())):
             item.add_marker(pytest.mark.nightly)
