@@ -13,7 +13,9 @@ from waybill import cli
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
+from waybill.lake.rebuilt_rows import ADDED_TO
 from waybill.lake.table_properties import KEPT_SINCE
+from waybill.lake_columns import REBUILT
 from waybill.overview.row_changes import changes_of_row
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
@@ -80,6 +82,15 @@ def test_loading_again_changes_no_row_and_takes_each_message_once(spark, spec, t
         waybill = run_migration(whole, batch=batch, spark=spark, mode="reload", tables=["*.people"])
         assert waybill.stage("convert").rows_out == 4
         assert rows_of(spark, whole, "shop.people") == [row(1), row(2)]
+    # What was replaced once is not said again.
+    lake = Lake.open(spark, whole)
+    marks = lake.read(lake.log("changes")).where("outcome = 'rebuilt'").select("batch", "reason")
+    assert sorted(map(tuple, marks.collect())) == [
+        ("b1", "b4"),
+        ("b2", "b4"),
+        ("b3", "b4"),
+        ("b4", "b5"),
+    ]
     again = run_migration(whole, batch="b5", spark=spark, mode="reload", tables=["*.people"])
     assert again.stage("convert").repeated
 
@@ -217,6 +228,72 @@ def test_of_an_archive_that_is_not_whole_no_table_is_made_anew(spark, spec, tmp_
     (warning,) = waybill.stage("convert").warnings
     assert "shop.audit, shop.people cannot be made anew" in warning
     assert len(sent(tmp_path, "b2")) == 2
+
+
+def test_a_message_that_is_read_otherwise_keeps_the_rows_of_its_table(spark, spec, tmp_path):
+    """A declaration refuses one that was taken; the table of another one is made anew."""
+    old = spec()
+    wrong = {"key": ["id"], "columns": {**COLUMNS, "email": "decimal(60,0)"}}
+    new = spec(tables={**TABLES, "shop.people": wrong})
+    messages = [
+        message(1, "INSERT", None, row(1)),
+        message(2, "INSERT", None, row(2, None)),
+        message(3, "INSERT", None, row(3), "orders"),
+        message(4, "INSERT", None, row(4)),
+    ]
+    bring(tmp_path, "1", messages)
+    run_migration(old, batch="b1", spark=spark)
+    waybill = run_migration(new, batch="b2", spark=spark, mode="reload", tables=["shop.*"])
+    assert rows_of(spark, new, "shop.people") == [row(1), row(2, None), row(4)]
+    convert = waybill.stage("convert")
+    (warning,) = convert.warnings
+    assert warning.startswith(
+        "shop.people cannot be made anew: 2 messages that its rows came from are read as no change "
+        "of it any more, the first at shop/0/0, which is refused now (value: column 'email': "
+    )
+    assert convert.details[REBUILT] == {"shop.orders": "b2"}
+    assert convert.details[ADDED_TO] == ["shop.people"]
+    assert "shop.orders" in waybill.stage("merge").details
+    # As soon as they are taken again it is, and nothing remains of the attempt.
+    bring(tmp_path, "2", [message(5, "DELETE", row(4), None)])
+    waybill = run_migration(old, batch="b3", spark=spark)
+    assert waybill.stage("convert").details[ADDED_TO] == ["shop.people"]
+    waybill = run_migration(old, batch="b4", spark=spark, mode="reload", tables=["shop.people"])
+    assert rows_of(spark, old, "shop.people") == [row(1), row(2, None)]
+    assert waybill.stage("convert").warnings == []
+    assert waybill.stage("convert").details[REBUILT]["shop.people"] == "b4"
+    assert ADDED_TO not in waybill.stage("convert").details
+
+
+def test_a_dump_that_the_file_names_no_more_is_read_as_one(spark, spec, tmp_path):
+    dump = tmp_path / "people.csv"
+    dump.write_text("id,email,phone\n7,e@f.g,1\n", encoding="utf-8")
+    loaded, later = spec(full={"shop.people": {"path": str(dump)}}), spec()
+    bring(tmp_path, "1", [message(1, "INSERT", None, row(1))])
+    run_migration(loaded, batch="b1", spark=spark)
+    there = rows_of(spark, loaded, "shop.people")
+    assert [one["id"] for one in there] == [1, 7]
+    waybill = run_migration(later, batch="b2", spark=spark, mode="reload", tables=["shop.people"])
+    assert rows_of(spark, later, "shop.people") == there
+    assert waybill.stage("convert").rows_out == 2
+    assert waybill.stage("convert").warnings == []
+
+
+def test_places_with_several_messages_keep_the_rows_of_their_tables(spark, spec, tmp_path):
+    """A file has other messages where some were read before: nobody knows which of them count."""
+    whole = spec()
+    first = [message(1, "INSERT", None, row(1)), message(2, "INSERT", None, row(2), "orders")]
+    bring(tmp_path, "1", first)
+    run_migration(whole, batch="b1", spark=spark)
+    bring(tmp_path, "1", [message(3, "INSERT", None, row(3)), first[1]])
+    run_migration(whole, batch="b2", spark=spark, mode="full")
+    assert rows_of(spark, whole, "shop.people") == [row(1), row(3)]
+    waybill = run_migration(whole, batch="b3", spark=spark, mode="reload", tables=["shop.*"])
+    assert rows_of(spark, whole, "shop.people") == [row(1), row(3)]
+    (warning,) = waybill.stage("convert").warnings
+    assert "shop.people cannot be made anew: the archive has several different" in warning
+    assert "at 1 place that its rows came from, the first shop/0/0" in warning
+    assert waybill.stage("convert").details[REBUILT] == {"shop.orders": "b3"}
 
 
 def test_a_table_that_has_another_name_now_keeps_its_rows(spark, spec, tmp_path):

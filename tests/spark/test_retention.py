@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.test_jobs import canal
 from waybill import jobs
-from waybill.lake import Lake
+from waybill.lake import Branch, Lake
 from waybill.lake.table_properties import KEPT_SINCE
 from waybill.lake.upkeep import BUSY
 from waybill.upkeep import retention
@@ -126,6 +126,25 @@ def test_a_batch_with_many_refused_messages_stays_whole(
     done = line.upkeep()
     assert done["archive"].messages == 1
     assert line.batches("archive") == {"b1": 3}
+
+
+def test_an_archive_never_looks_whole_that_is_not(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upkeep that is killed between two steps has said first what it deletes."""
+    line.batch("b1", order(1, "a"))
+    archive = line.lake.log("archive")
+
+    def killed(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Branch, "fast_forward", killed)
+        with pytest.raises(KeyboardInterrupt):
+            retention.delete_messages(line.lake, "archive", int(time.time() * 1000) + 1000)
+    assert line.batches("archive") == {"b1": 1}
+    assert KEPT_SINCE in line.lake.properties(archive)
+    assert line.upkeep()["archive"].messages == 1
 
 
 def test_what_is_not_published_yet_stays(line: Line) -> None:

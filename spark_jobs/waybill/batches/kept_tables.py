@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from waybill.envelopes.pairs import DUPLICATE
+from waybill.mapping.changes import STATEMENT
 from waybill.mapping.rules import NOT_MET, fits
-from waybill.mapping.shards import EMPTIED, VOID
+from waybill.mapping.shards import EMPTIED, OF_ONE, VOID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _TAKEN = ("ok", "refused", "waiting", "schema")
-_LEFT_OUT = (EMPTIED, VOID, NOT_MET)
+_LEFT_OUT = (EMPTIED, VOID, NOT_MET, STATEMENT, OF_ONE, DUPLICATE)
 """Why changes of a table that is taken are left out: it is made without them, and the end of their
-transaction counts them. What empties one of several joined tables is among them, too."""
+transaction counts them. What empties one of several joined tables is among them, too, and so is
+half of an update that came twice: it shows that its message was read."""
 
 _NAMES = ("database", "schema", "table")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -77,6 +78,9 @@ class Decoding:
     """One batch's way from the archive to a branch of `changes`."""
 
     def __init__(self, context: StageContext, reading: DecodePlan, branch: Branch) -> None:
+        if context.options.mode in ("reload", "replay"):
+            # The archive keeps dumps that the file may name no more.
+            reading = replace(reading, full=True)
         self.context = context
         self.reading = reading
         self.branch = branch
@@ -115,7 +119,8 @@ class Decoding:
                 )
             self._count_tasks(tally, report)
         if self.context.options.mode == "reload":
-            self.reload.take(after, self.columns.settle, self._decode, MESSAGE, report)
+            given = (after, self.columns.settle, self._decode, MESSAGE, report)
+            self.reload.take(*given, pairs=self.reading.envelope.pairs)
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)

@@ -2,18 +2,30 @@
 
 While the archive has every message, the batch of a reload has every change that its tables are made
 of, so the merge makes them of nothing else (`waybill.lake.rebuilt_rows`). Where messages were
-deleted, the changes come beside those of before, and older ones lose against what is there.
+deleted, or a message that a table has rows of is none of its changes any more
+(`waybill.convert.brought_again`), the changes come beside those of before, and older ones lose
+against what is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.kept_tables import KeptTables
+from waybill.convert.brought_again import (
+    NAME,
+    NOT_THERE,
+    QUALIFIED,
+    ambiguous,
+    not_brought,
+    now_read_as,
+)
 from waybill.counting import counted
+from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.rebuilt_rows import ADDED_TO, RebuiltTables, without
@@ -22,6 +34,8 @@ from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT
 from waybill.mapping.rules import fits
 from waybill.spark_tasks.counters import Tally
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +49,12 @@ if TYPE_CHECKING:
 RELOADED = "rows of tables that are loaded again"
 
 _NAMES = ("database", "schema", "table")
-_QUALIFIED = "concat_ws('.', `database`, `schema`, `table`)"
+_TAKEN = "outcome IN ('ok', 'waiting')"
 _OF_TABLES = "outcome IN ('ok', 'waiting', 'skipped') AND nullif(`table`, '') IS NOT NULL"
+_ANEW = (
+    "to replace them, load a dump of the table with `as_of` under `full:`, or continue under a "
+    "new migration name"
+)
 
 
 class Reload:
@@ -68,6 +86,7 @@ class Reload:
         decode: Callable[[Tally], Make],
         columns: pa.Schema,
         report: StageReport,
+        pairs: bool,
     ) -> None:
         """Decode the archive once more, and keep the rows of the tables that are asked for.
 
@@ -77,6 +96,7 @@ class Reload:
             decode: makes what decodes, in tasks.
             columns: what it reads of a message.
             report: gets the counts.
+            pairs: whether updates may come in two halves.
         """
         tables = self.context.options.tables
         if upto is None:
@@ -84,8 +104,9 @@ class Reload:
         lake = self.context.lake
         archive = lake.log("archive")
         self.context.progress("convert: the archive is decoded again for %s", ", ".join(tables))
+        there = lake.read(archive, upto)
         # A full run brings a message again: one of them is taken, and if they differ, the last.
-        every = newest_rows(lake.read(archive, upto), MESSAGE_PLACE, lake.commits(archive))
+        every = newest_rows(there, MESSAGE_PLACE, lake.commits(archive)).select(*columns.names)
         tally, counts, met = (Tally(self.context.spark.sparkContext) for _ in range(3))
 
         def write() -> None:
@@ -97,38 +118,113 @@ class Reload:
                 counts.add_of_task(kept=kept.rows)
                 met.add(dict.fromkeys(kept.met, 1))
 
-            self.branch.append_made(every.select(*columns.names), chosen, CHANGES)
+            self.branch.append_made(every, chosen, CHANGES)
 
         settle(write)
         report.extra_in[RELOADED] = counts.totals["kept"]
-        since = kept_since(lake.properties(archive))
+        names, since = sorted(met.counts), kept_since(lake.properties(archive))
         if since is None:
-            self._replace(sorted(met.counts))
+            self._added_to = self._not_whole(names, there, every, decode, pairs, report)
+            self._replace([name for name in names if name not in self._added_to])
         else:
-            self._added_to = sorted(met.counts)
-        self._say_what_stays({*met.counts}, since, report)
+            self._added_to = names
+        self._say_what_stays({*names}, since, report)
+
+    def _not_whole(
+        self,
+        names: list[str],
+        there: DataFrame,
+        every: DataFrame,
+        decode: Callable[[Tally], Make],
+        pairs: bool,
+        report: StageReport,
+    ) -> list[str]:
+        """The tables that have rows of messages that the batch does not bring as their changes.
+
+        Args:
+            names: the tables that it brings.
+            there: the archive.
+            every: its messages as the batch has decoded them, one for each place.
+            decode: as for `take`.
+            pairs: as for `take`.
+            report: gets a warning of each.
+        """
+        if self.branch.base is None or not names:
+            return []
+        is_one = F.expr(QUALIFIED).isin(names)
+        log = self.context.lake.read(self.branch.table, self.branch.base)
+        # What was replaced before is not in the tables.
+        old = self.counting(log.where(_TAKEN).where(is_one))
+        new = self.branch.added().where("outcome <> 'schema'").where(is_one)
+        missing, several = not_brought(old, new, pairs), ambiguous(old, there)
+        reasons = self._read_as([one.first for one in missing.values()], every, decode)
+        for name in sorted({*missing, *several}):
+            if name in missing:
+                one = missing[name]
+                why = (
+                    f"{counted(one.number, 'message')} that its rows came from "
+                    f"{'is' if one.number == 1 else 'are'} read as no change of it any more, the "
+                    f"first at {one.place}, which {reasons.get(one.first, NOT_THERE)}"
+                )
+                way_out = (
+                    "find out what changed in the migration's file or its schemas, take it back "
+                    f"and reload again, or, {_ANEW}"
+                )
+            else:
+                why = (
+                    f"the archive has several different messages at "
+                    f"{counted(several[name].number, 'place')} that its rows came from, the first "
+                    f"{several[name].place}, and nobody can tell which of them counts"
+                )
+                way_out = _ANEW
+            report.warnings.append(
+                f"{name} cannot be made anew: {why}; its rows stay, and keep what older or the "
+                f"same changes gave them: {way_out}"
+            )
+        return sorted({*missing, *several})
+
+    def _read_as(
+        self,
+        places: list[tuple[str, int, int]],
+        every: DataFrame,
+        decode: Callable[[Tally], Make],
+    ) -> Mapping[tuple[str, int, int], str]:
+        """What a few messages of the archive are now."""
+        if not places:
+            return {}
+        spark = self.context.spark
+        few = local_rows(spark, places, "topic string, partition int, offset long")
+        messages = every.join(F.broadcast(few), [*MESSAGE_PLACE], "left_semi").select(
+            *every.columns
+        )
+        made = light(decode(Tally(spark.sparkContext)))
+        rows = messages.mapInArrow(made, from_arrow_schema(CHANGES)).where("outcome <> 'schema'")
+        shown = (*MESSAGE_PLACE, F.expr(QUALIFIED).alias(NAME), "outcome", "reason_kind", "reason")
+        with unwrapped():
+            return now_read_as(rows.select(*shown).collect())
 
     def _replace(self, names: list[str]) -> None:
         """Let go of what earlier batches brought of tables."""
         if self.branch.base is None or not names:
             return
         log = self.context.lake.read(self.branch.table, self.branch.base)
-        mine = log.where(_OF_TABLES).where(F.expr(_QUALIFIED).isin(names))
+        mine = log.where(_OF_TABLES).where(F.expr(QUALIFIED).isin(names))
         found = mine.select(*_NAMES, "batch", (F.col("outcome") == "waiting").alias("half"))
         rows = found.distinct().collect()
         batch = self.context.batch
-        brought = {tuple(row)[:-1] for row in rows if row.batch != batch}
+        known = {one[:4] for one in self._before.replaced}
+        brought = {tuple(row)[:-1] for row in rows}
         self._replaced = [
             Replaced(database, schema, table, name, batch)
-            for database, schema, table, name in sorted(brought, key=str)
+            for database, schema, table, name in sorted(brought - known, key=str)
         ]
-        self._names = sorted({_qualified(one) for one in self._replaced})
+        self._names = sorted({_qualified(one[:3]) for one in brought})
         if any(row.half for row in rows):
             # The batch has these halves again, and they are to meet as they are decoded now.
             listed = ", ".join(map(literal, names))
             self.branch.sql(
                 "DELETE FROM {branch} WHERE outcome = 'waiting' AND batch <> {batch} "
-                f"AND {_QUALIFIED} IN ({listed})",
+                f"AND {QUALIFIED} IN ({listed})",
                 {"batch": batch},
             )
         if self._names:
@@ -163,8 +259,10 @@ class Reload:
         batches = {**self._before.batches, **dict.fromkeys(self._names, self.context.batch)}
         if batches:
             report.details[REBUILT] = batches
-        if self._added_to:
-            report.details[ADDED_TO] = self._added_to
+        # One that is made anew has no other changes any more.
+        added_to = {*self._before.added_to, *self._added_to}.difference(self._names)
+        if added_to:
+            report.details[ADDED_TO] = sorted(added_to)
         rows = []
         for one in self._replaced:
             values = dict.fromkeys(CHANGES.names)
@@ -174,8 +272,8 @@ class Reload:
         self.branch.append_rows(rows, CHANGES)
 
 
-def _qualified(one: Replaced) -> str:
-    return ".".join(part for part in one[:3] if part is not None)
+def _qualified(names: tuple[str | None, ...]) -> str:
+    return ".".join(part for part in names if part is not None)
 
 
 def _spellings(qualified: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.local_rows import local_rows
-from waybill.lake.replaced_changes import Replaced, replaced_in
+from waybill.lake.replaced_changes import STAGE, Replaced, reloads_before, replaced_in
 from waybill.lake_columns import REBUILT
 
 if TYPE_CHECKING:
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
     from waybill.lake.tables import Lake
 
-STAGE = "convert"
-"""The stage that decodes, and so says what it has rebuilt."""
-
 ADDED_TO = "loaded_again"
-"""The detail of a conversion's report with the tables whose changes a reload brought once more, but
-not all of them, so that they count beside what was there."""
+"""The detail of a conversion's report with the tables whose changes reloads have brought once more,
+so that they count beside what was there. A table that is made anew is none of them any more."""
 
 _DDL = "_database string, _schema string, _table string, _batch string"
 
@@ -41,17 +38,16 @@ class RebuiltTables:
 
     Attributes:
         batches: the reload that rebuilt each of them last, by the table's qualified name.
+        added_to: the tables whose changes came once more beside those of before.
     """
 
     def __init__(self, lake: Lake, upto: int | None) -> None:
         self._lake, self._upto = lake, upto
         self._table = lake.log("changes")
         self._replaced: list[Replaced] | None = None
-        self.batches: Mapping[str, str] = {}
-        if upto is not None:
-            line = (c for c in lake.between(self._table, None, upto) if c.stage == STAGE)
-            last = next(line, None)
-            self.batches = {} if last is None else last.report.get("details", {}).get(REBUILT, {})
+        details = {} if upto is None else reloads_before(lake, upto)
+        self.batches: Mapping[str, str] = details.get(REBUILT, {})
+        self.added_to = frozenset(details.get(ADDED_TO, ()))
 
     @property
     def replaced(self) -> list[Replaced]:
@@ -77,14 +73,6 @@ class RebuiltTables:
             return False
         line = self._lake.between(self._table, after, self._upto)
         return sum(commit.stage == STAGE for commit in line) > 1
-
-    def added_to(self, after: int | None) -> set[str]:
-        """The tables whose changes came once more behind a snapshot, and that began not anew."""
-        if self._upto is None:
-            return set()
-        line = self._lake.between(self._table, after, self._upto)
-        details = (commit.report.get("details", {}) for commit in line)
-        return {name for one in details for name in one.get(ADDED_TO, ())}
 
     def counting(self, rows: DataFrame) -> DataFrame:
         """The rows of `changes` that count."""

@@ -7,12 +7,15 @@ of batches since.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake_columns import REBUILT
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
+
+STAGE = "convert"
+"""The stage that decodes, and so says what it has rebuilt."""
 
 
 class Replaced(NamedTuple):
@@ -33,8 +36,21 @@ class Replaced(NamedTuple):
     by: str
 
 
+def reloads_before(lake: History, upto: int | None) -> dict[str, Any]:
+    """The details of the last conversion up to a snapshot of the log; None for the newest.
+
+    Each has what reloads have done so far (`REBUILT`, `waybill.lake.rebuilt_rows.ADDED_TO`).
+    """
+    line = (c for c in lake.between(lake.log("changes"), None, upto) if c.stage == STAGE)
+    last = next(line, None)
+    details: dict[str, Any] = {} if last is None else last.report.get("details", {})
+    return details
+
+
 def replaced_in(lake: History, upto: int | None) -> list[Replaced]:
     """What counts no more of the changes up to a snapshot of the log; None for the newest."""
+    if not reloads_before(lake, upto).get(REBUILT):
+        return []
     names = ("database", "schema", "table", "batch", "reason")
     rows = lake.scan(lake.log("changes"), names, {"outcome": [REBUILT]}, upto)
     return [Replaced(*(row[name] for name in names)) for row in rows]

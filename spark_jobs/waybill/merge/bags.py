@@ -7,9 +7,10 @@ row of a snapshot or a reload, because all rows of one may share a sequence id.
 
 In the lake the n-th of equal rows has the key `{"row": <hash of its values>, "n": n}`; what is
 owed stands there as tombstones with n below zero. The log tells which changes were counted before:
-all but those that stand as refused in `merges`. So the work of a batch grows with the increment and
-the log of the table, and with nothing else; a TRUNCATE or a new column with a default counts the
-log of the table anew.
+all but those that stand as refused in `merges`. Where a reload has brought changes beside those of
+before, one message may have become two changes, and the first counts. So the work of a batch grows
+with the increment and the log of the table, and with nothing else; a TRUNCATE or a new column with
+a default counts the log of the table anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F
 
 from waybill.full_load import TOPIC
 from waybill.lake.names import literal
+from waybill.lake.newest_rows import first_rows
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.rewriting import without_old
@@ -70,6 +72,8 @@ class BagMerge:
         self.increment = increment
         self.batch = batch
         self.spark = increment.lake.spark
+        # Another mapping may have made other values of the same change then.
+        self._again = qualified in increment.rebuilt.added_to
 
     def merge(self) -> tuple[int, DataFrame]:
         """Count the increment into the table.
@@ -86,7 +90,7 @@ class BagMerge:
         if anew:
             self.branch.sql("DELETE FROM {branch}")
             every = self._judged(self.increment.pairs(self.qualified, history=True))
-            counted = every.where("reason IS NULL").dropDuplicates(["identity"])
+            counted = self._once(every.where("reason IS NULL"))
         else:
             counted = new
         self._write(self._balances(counted), empty=anew or self.branch.begins_empty)
@@ -129,17 +133,21 @@ class BagMerge:
 
     def _new(self, changes: DataFrame) -> DataFrame:
         """Changes that no batch has counted, each once."""
-        once = changes.dropDuplicates(["identity"])
-        loaded = self.qualified in self.increment.rebuilt.added_to(self.increment.after)
-        if loaded:
-            # Another mapping may have made other values of the same change.
-            once = once.dropDuplicates(_AS_MESSAGE)
+        once = self._once(changes)
         if self.branch.begins_empty:
             return once
         log = self.increment.pairs(self.qualified, before=True)
         counted = log.select(F.expr(IDENTITY).alias("identity")).distinct()
         new = once.join(counted, "identity", "left_anti")
-        return new.join(log.select(_AS_MESSAGE), _AS_MESSAGE, "left_anti") if loaded else new
+        return new.join(log.select(_AS_MESSAGE), _AS_MESSAGE, "left_anti") if self._again else new
+
+    def _once(self, changes: DataFrame) -> DataFrame:
+        """Changes, each once: where a mapping has made two of one message, the first."""
+        if not self._again:
+            return changes.dropDuplicates(["identity"])
+        log = self.increment.lake.log("changes")
+        commits = self.increment.lake.commits(log)
+        return first_rows(changes, (["identity"], _AS_MESSAGE), commits)
 
     def _balances(self, changes: DataFrame) -> DataFrame:
         """By row: how often it was put there less how often it was taken away, if not equal."""

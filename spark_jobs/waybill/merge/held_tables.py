@@ -2,9 +2,10 @@
 
 A table whose columns or key changed in a way that a person decides about is left out of the batch
 with all of its changes. They stay in the log, behind the snapshot up to which the table was merged.
-Later batches leave it out, too. When the migration's file has changed it is tried once more: its
-changes since then, of all batches, are an increment of their own. Changes have their place in the
-order whichever batch brings them, so this is as if they had come at once.
+Later batches leave it out, too. When the migration's file has changed, or a reload has brought all
+changes of the table as the file makes them now, it is tried once more: its changes since then, of
+all batches, are an increment of their own. Changes have their place in the order whichever batch
+brings them, so this is as if they had come at once.
 
 Rows of marked transactions belong to several tables at a time, and refused changes that a replay
 brings back may be older than the hold. So no table begins to wait with a batch that leaves out rows
@@ -28,7 +29,7 @@ from waybill.merge.statements import Statements
 from waybill.schema_changes import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from waybill.merge.increment_counts import Survey, TableSurvey
     from waybill.merge.plan import Plan
@@ -76,6 +77,7 @@ class Parts:
         self.began: list[str] = []
         self.earlier = 0
         self.waiting = 0
+        self._reloaded: Collection[str] = ()
 
     def of(self, increment: Increment, survey: Survey, replay: bool) -> list[Part]:
         """The batch as parts, the first of which has the state after all of them.
@@ -90,10 +92,11 @@ class Parts:
             SchemaChangeError: a person has to decide about a table, and it cannot wait alone.
         """
         across = _across_batches(increment.verdict)
+        self._reloaded = increment.rebuilt.since(increment.after)
         self._check_stops(across, replay)
         again: dict[int | None, set[str]] = defaultdict(set)
         for name, held in self.held.items():
-            if self._is_tried(held):
+            if self._is_tried(name, held):
                 again[held.after].add(name)
         left: dict[str, SchemaChangeError] = {}
         statements = Statements(increment, self.before.unnumbered)
@@ -115,9 +118,11 @@ class Parts:
         for name, held in self.held.items():
             came = _changes(survey.tables.get(name))
             self.waiting += came
+            # A reload has brought those that waited before, too.
+            before = 0 if name in self._reloaded else held.changes
             self.held[name] = HeldTable(
                 *(held.after, held.batch, held.time, held.why, held.reached),
-                held.changes + came,
+                before + came,
                 self.spec.digest,
             )
         for part in parts[1:]:
@@ -135,9 +140,9 @@ class Parts:
             for name, held in sorted(self.held.items())
         ]
 
-    def _is_tried(self, held: HeldTable) -> bool:
+    def _is_tried(self, name: str, held: HeldTable) -> bool:
         """Whether the migration may have decided about a table since it was tried."""
-        return not held.file or held.file != self.spec.digest
+        return not held.file or held.file != self.spec.digest or name in self._reloaded
 
     def _check_stops(self, across: bool, replay: bool) -> None:
         """Stop a batch that cannot be merged while tables wait.
@@ -158,7 +163,7 @@ class Parts:
                     f"without a replay (`{again}`), then replay: {held.why}"
                 )
                 raise SchemaChangeError(message, code=Code.COLUMN_DECISION)
-            if across and not self._is_tried(held):
+            if across and not self._is_tried(name, held):
                 message = (
                     f"{since}, and transactions, which belong to several tables, are open in this "
                     f"batch, end in it or were rolled back: decide first: {held.why}"

@@ -441,7 +441,7 @@ class Increment:
         return self._rows_of(frame).where(F.col("qualified") == qualified)
 
     def pairs(self, qualified: str, history: bool = False, before: bool = False) -> DataFrame:
-        """The changes of one table's rows with both images: `image` after, `before`.
+        """The changes of one table's rows with both images: `image` after, `before`; and `batch`.
 
         Those that stand as refused are left out: the table has none of them, and a replay takes
         them once more, as a part of the increment.
@@ -457,7 +457,7 @@ class Increment:
             frame = self.merged_before()
         else:
             frame = self.accepted()
-        found = self._rows_of(frame.where("outcome = 'ok'"))
+        found = self._rows_of(frame.where("outcome = 'ok'"), None, "batch")
         found = found.where(F.col("qualified") == qualified)
         # A replay takes up all of them; what was counted before is without them all the same. A
         # reload has brought them once more.
@@ -476,7 +476,7 @@ class Increment:
         same.append(F.expr(f"{NO_SEQUENCE} OR order_key = refused_order_key"))
         return rows.join(refused, same, "left_anti")
 
-    def _rows_of(self, frame: DataFrame, only: str | None = None) -> DataFrame:
+    def _rows_of(self, frame: DataFrame, only: str | None = None, *more: str) -> DataFrame:
         rows = frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
             (F.expr(QUALIFIED) if only is None else F.lit(only)).alias("qualified"),
             "key",
@@ -488,6 +488,7 @@ class Increment:
             "before",
             F.expr(NAME_SQL).alias("transaction"),
             *CHANGE_PLACE,
+            *more,
         )
         return present_rows(rows, self.renamed)
 

@@ -21,6 +21,7 @@ from waybill.merge.alterations import (
     with_present_names,
 )
 from waybill.merge.column_changes import Taken, extend
+from waybill.merge.columns_anew import ask_again
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
 from waybill.merge.renamings import above, instead, renaming_error
@@ -339,6 +340,7 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     in_lake = len(table.before.columns)
     names = {} if table.was is None else {c.name: c.lake for c in table.was.columns}
     state.columns = extend(state.columns, schemas, rule.columns, name, in_lake, table.taken, names)
+    ask_again(name, table.was, state, schemas, rule.columns, table.taken.decision)
     if in_lake:
         state.came_up.update(dict.fromkeys(state.names[in_lake:], table.before.highest))
     state.highest = max(state.highest, survey.highest)

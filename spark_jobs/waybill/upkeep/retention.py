@@ -88,9 +88,10 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
         going = sorted(batch for batch, time in times.items() if time and time < oldest_ms)
         count = sum(_delete(lake, log, branch, some) for some in _several(going))
         if count:
-            branch.fast_forward(alone=True)
-            # Reported after the fact: who finds less than this says only misses why.
+            # First: an archive must not look whole that is not. If this run ends here, or another
+            # one has moved the table, the next upkeep deletes what is said to be gone.
             lake.set_properties(table, {KEPT_SINCE: str(oldest_ms)})
+            branch.fast_forward(alone=True)
         return count, None
     except ConflictError:
         return 0, MEANWHILE

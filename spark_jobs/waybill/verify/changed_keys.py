@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.lake_columns import REBUILT
 from waybill.verify.plan import RowTexts, image_of
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ def changed_keys(
     if after not in known:
         # Upkeep has expired it.
         return None
-    rows = lake.increment(changes, after, upto).where(F.col("outcome") == "ok")
+    rows = lake.increment(changes, after, upto).where(F.col("outcome").isin("ok", REBUILT))
     for column, name in zip(("database", "schema", "table"), identity, strict=True):
         rows = rows.where(F.coalesce(F.col(column), F.lit("")) == name)
-    # Also changes of before, which have waited in `changes` or came once more.
-    if rows.where(F.col("operation").isin("truncate", "ddl")).limit(1).count():
+    # Also changes of before, which have waited in `changes` or came once more. A table that a
+    # reload has made anew may have lost rows that none of its changes names.
+    whole = F.col("operation").isin("truncate", "ddl") | (F.col("outcome") == REBUILT)
+    if rows.where(whole).limit(1).count():
         return None
     keys = (
         rows.select(F.explode(F.array("key", "old_key")).alias("key"))

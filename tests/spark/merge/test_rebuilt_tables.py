@@ -23,11 +23,17 @@ from tests.spark.merge.test_merge_histories import deal
 from tests.spark.merge.test_merge_stage import TABLE, images, row
 from tests.spark.merge.test_merge_transactions import event, inside
 from tests.spark.seeds import SEEDS
+from tests.unit.verify.test_canonical import column
+from waybill.lake.rebuilt_rows import ADDED_TO
 from waybill.lake_columns import CHANGES, REBUILT
 from waybill.merge.ledger import drop_held
 from waybill.merge.position import REFUSED
 from waybill.merge.rules import STATEMENTS, Change, Table, bag
 from waybill.order import order_key
+from waybill.verify.canonical import MYSQL
+from waybill.verify.changed_keys import changed_keys
+from waybill.verify.database import SourceTable
+from waybill.verify.plan import Compared
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -175,9 +181,10 @@ def marks(name: str, batches: tuple[str, ...], reload: str) -> list[dict[str, An
     return [{**dict.fromkeys(CHANGES.names), **names, "batch": batch} for batch in batches]
 
 
-def test_a_table_that_waits_is_made_anew_when_it_goes_on(lake, migration) -> None:
-    """Its key changed, and all changes come once more with one that they share."""
-    spec = migration()
+def test_a_table_that_waits_is_made_anew_when_it_goes_on(lake, migration, tmp_path) -> None:
+    """Its key changed, and all changes come once more, at last with one that they share."""
+    # It was tried with this file, so only the reload can help it.
+    spec = migration().read_from(tmp_path / "shop.yaml", "name: demo")
     types, first, other = {"id": "int64", "n": "int32"}, ("id",), ("n",)
 
     def keyed(number: int, key: tuple[str, ...]) -> dict[str, Any]:
@@ -191,9 +198,15 @@ def test_a_table_that_waits_is_made_anew_when_it_goes_on(lake, migration) -> Non
     step(lake, spec, "b0")
     put(lake, "b1", [keyed(2, other)], [schema(KEYED, types, other)])
     assert step(lake, spec, "b1").waiting == 1
-    again = [keyed(1, other), keyed(2, other), *marks(KEYED, ("b0", "b1"), "b2")]
-    put(lake, "b2", again, [schema(KEYED, types, other)], {REBUILT: {KEYED: "b2"}})
+    both = [schema(KEYED, types, first), schema(KEYED, types, other)]
+    again = [keyed(1, first), keyed(2, other), *marks(KEYED, ("b0", "b1"), "b2")]
+    put(lake, "b2", again, both, {REBUILT: {KEYED: "b2"}})
     report = step(lake, spec, "b2")
+    assert report.waiting == 2
+    assert f"{KEYED} waits since batch b1 with 2 changes" in "".join(report.warnings)
+    again = [keyed(1, other), keyed(2, other), *marks(KEYED, ("b2",), "b3")]
+    put(lake, "b3", again, both[1:], {REBUILT: {KEYED: "b3"}})
+    report = step(lake, spec, "b3")
     assert set(rows_of(lake, KEYED, dead=True)) == {'{"n":"11"}', '{"n":"12"}'}
     assert (report.waiting, report.rows_out) == (0, 2)
 
@@ -215,3 +228,66 @@ def test_rows_of_an_open_transaction_wait_as_they_came_again(lake, migration, en
     shown = ["15", "35"] if ending == "commit" else ["15"]
     assert [image["n"] for image in images(lake)] == shown
     assert report.rows_out == len(shown) - 1
+
+
+def test_a_message_of_a_bag_counts_once_however_it_was_mapped(lake, migration) -> None:
+    """A reload brought changes beside those of before; a new default counts the table anew."""
+    heap = schema(HEAP, {"a": "int32", "b": "string"}, ())
+    taller = schema(HEAP, {"a": "int32", "b": "string", "tier": "string"}, ())
+
+    def line(number: int, b: str, place: int | None = None, **image: str) -> dict[str, Any]:
+        offset = number if place is None else place
+        change = Change(
+            order_key((number,), 1, 0, offset, 0),
+            *("insert", "", {"a": str(number), "b": b, **image}, None, ("t", 0, offset, 0)),
+        )
+        return change_row(change, taller if image else heap)
+
+    spec, added = migration(), {ADDED_TO: [HEAP]}
+    put(lake, "b0", [line(1, "clear")], [heap])
+    step(lake, spec, "b0")
+    put(lake, "b1", [line(2, "clear")], [heap])
+    # The reload, in one merge with changes that it brings again.
+    put(lake, "b2", [line(1, "#5"), line(2, "#5")], [heap], added)
+    step(lake, spec, "b2")
+    kept = {frozenset({"a": str(n), "b": "clear"}.items()): 1 for n in (1, 2)}
+    assert stored_images(lake) == kept
+    # A message comes once more, at another place and as it is mapped now.
+    put(lake, "b3", [line(1, "#5", place=9)], [heap], added)
+    step(lake, spec, "b3")
+    assert stored_images(lake) == kept
+    tier = Change(order_key((3,), 1, 0, 3, 0), "column", "", {"tier": "x"}, None, ("t", 0, 3, 0))
+    rows = [change_row(tier, taller), line(4, "#5", tier="y")]
+    put(lake, "b4", rows, [taller], added)
+    step(lake, spec, "b4")
+    assert stored_images(lake) == {
+        **{frozenset({*image, ("tier", "x")}): n for image, n in kept.items()},
+        frozenset({"a": "4", "b": "#5", "tier": "y"}.items()): 1,
+    }
+
+
+def stored_images(lake: Lake) -> dict[frozenset[tuple[str, str]], int]:
+    return {frozenset(row): n for row, n in stored(lake, HEAP).items()}
+
+
+def test_verification_compares_the_whole_table_that_a_reload_made_anew(lake) -> None:
+    """A row that is gone has no change that names it."""
+    table = schema(KEYED, {"id": "int64"}, ("id",))
+    one = Change(order_key((1,), 1, 0, 1, 0), "insert", '{"id":"1"}', {"id": "1"})
+    put(lake, "b0", [change_row(one._replace(place=("t", 0, 1, 0)), table)], [table])
+    after = lake.head(lake.log("changes"))
+    columns = (column("bigint", MYSQL)._replace(name="id"),)
+    source = SourceTable(("shop", "many"), columns)
+    facts = (KEYED, "", source, columns, True, columns, ())
+    compared = Compared(*facts, ("id",), read=columns, masks=(None,))
+
+    def changed() -> frozenset[str] | None:
+        upto = lake.head(lake.log("changes"))
+        return changed_keys(lake, compared, ("shop", "", "many"), after, upto)
+
+    put(lake, "b1", [], [table])
+    assert changed() == frozenset()
+    put(lake, "b2", marks("shop.other", ("b0",), "b2"), [])
+    assert changed() == frozenset()
+    put(lake, "b3", marks(KEYED, ("b0",), "b3"), [])
+    assert changed() is None

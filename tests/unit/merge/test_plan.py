@@ -17,7 +17,8 @@ from waybill.merge.state import Default, MergeState
 from waybill.merge.statements import Statement
 from waybill.order import order_key
 from waybill.records import Column, TableSchema, intern_schema
-from waybill.tables import TableRules
+from waybill.schema_changes import STOP, Decision, Decisions
+from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
 
@@ -85,11 +86,11 @@ def plan(
     )
 
 
-def run(*batches: list[Row | Statement]) -> Plan:
+def run(*batches: list[Row | Statement], **given: Any) -> Plan:
     found = Plan(MergeState())
     for batch in batches:
         warnings = found.warnings
-        found = plan(batch, found.state)
+        found = plan(batch, found.state, **given)
         found.warnings = [*warnings, *found.warnings]
     return found
 
@@ -384,6 +385,60 @@ def test_a_table_that_waits_is_not_made_anew():
     found = anew([row(9, "id", "mail")], before, takes=lambda name: False)
     assert found.state.table("shop.t") == before.table("shop.t")
     assert not found.tables
+
+
+def typed(sequence: int, **types: str) -> Row:
+    found = tuple(Column(name, parse_type(text)) for name, text in types.items())
+    return Row(at(sequence), intern_schema("shop", None, "t", found, ("id",), "mysql"))
+
+
+def decided(**decision: str) -> Decisions:
+    return Decisions(((("shop.t",), Decision(**decision)),))
+
+
+NEVER = decided(add=STOP, widen=STOP, narrow=STOP, retype=STOP)
+
+
+@pytest.mark.parametrize(
+    ("came", "sentence"),
+    [
+        (typed(5, id="string", n="int32", note="string"), "has a new column note"),
+        (typed(5, id="string", n="int64"), "n of shop.t is int in the lake and now is bigint"),
+        (typed(5, id="string", n="decimal(5,1)"), "n of shop.t is int in the lake and now comes"),
+    ],
+    ids=["add", "widen", "retype"],
+)
+def test_what_the_source_changed_is_asked_of_a_reload_too(came, sentence):
+    before = run([typed(1, id="string", n="int32")]).state
+    rows = [typed(1, id="string", n="int32"), came]
+    with pytest.raises(SchemaChangeError, match=sentence) as stopped:
+        anew(rows, before, decisions=NEVER)
+    assert stopped.value.table == "shop.t"
+    taken = anew(rows, before, decisions=decided(retype="rewrite"))
+    assert taken.state == run(rows, decisions=decided(retype="rewrite")).state
+    # As a batch that brings only what is new asks.
+    with pytest.raises(SchemaChangeError, match=sentence):
+        plan([came], before, decisions=NEVER)
+
+
+def test_a_narrower_type_that_was_taken_is_not_asked_about_again():
+    wide, narrow = typed(1, id="string", n="int64"), typed(5, id="string", n="int32")
+    before = run([wide]).state
+    with pytest.raises(SchemaChangeError, match="is bigint in the lake and now is int"):
+        anew([wide, narrow], before, decisions=NEVER)
+    taken = plan([narrow], before).state
+    assert anew([wide, narrow], taken, decisions=NEVER).state.table("shop.t").columns
+
+
+def test_what_only_the_mapping_changed_is_not_asked_about():
+    """It is in all messages: a masked number, another name, a column that is shown again."""
+    before = run([typed(1, id="string", n="int32", old="string"), typed(5, id="string")]).state
+    masked = typed(1, id="string", n="string", new="string", shown="int32")
+    found = anew([masked], before, decisions=NEVER)
+    assert found.state.table("shop.t").names == ("id", "n", "new", "shown")
+    declared = TableRules({"shop.t": TableRule(columns={"n": parse_type("string")})})
+    rows = [typed(1, id="string", n="int32"), typed(2, id="string", n="string")]
+    assert anew(rows, before, rules=declared, decisions=NEVER).state.table("shop.t").column("n")
 
 
 def test_a_key_may_be_another_one():

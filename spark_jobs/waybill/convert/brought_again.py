@@ -1,0 +1,134 @@
+"""Whether a reload brings everything that the changes came from which it is to replace.
+
+A message that was taken once may be refused today, or mean no change, because a declaration, a
+setting or a schema is another one; and then nothing names its table. So what is to be replaced is
+held against what came: a table of which a single message is missing keeps its rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from waybill.lake_columns import MESSAGE_PLACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, Row
+
+NAME = "qualified"
+QUALIFIED = "concat_ws('.', `database`, `schema`, `table`)"
+"""SQL: the name that the merge knows the table of a change by."""
+
+NOT_THERE = "is not in the archive"
+
+_PLACED = [NAME, *MESSAGE_PLACE]
+_OF_ONE_UPDATE = [NAME, "sequence"]
+_WHOLE_BEFORE = "outcome = 'ok' AND operation = 'update' AND before IS NOT NULL"
+"""SQL: changes that were made of two halves, where there are halves."""
+
+
+class Messages(NamedTuple):
+    """Some messages that rows of a table came from.
+
+    Attributes:
+        number: how many.
+        first: topic, partition and offset of the first.
+    """
+
+    number: int
+    first: tuple[str, int, int]
+
+    @property
+    def place(self) -> str:
+        """The first, as sentences name it."""
+        return "/".join(map(str, self.first))
+
+
+def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, Messages]:
+    """The messages that a reload does not bring, by the qualified name of their table.
+
+    Args:
+        old: rows of `changes` of its tables, accepted or waiting, that it would replace.
+        new: what the batch has written of these tables, whatever became of it.
+        pairs: whether updates come in halves; where both met in a task, the row before leaves no
+            row, and an update that has lost one of them waits.
+    """
+    before, came = _named(old), _named(new)
+    if not pairs:
+        return _by_table(before.join(came, _PLACED, "left_anti"))
+    both = "bool_or(half = 'before') AND bool_or(half = 'after')"
+    updates = came.where(f"half IS NOT NULL OR ({_WHOLE_BEFORE})").where("sequence <> ''")
+    whole = (
+        updates.groupBy(*_OF_ONE_UPDATE)
+        .agg(F.expr(f"bool_or(half IS NULL) OR ({both})").alias("whole"))
+        .where("whole")
+    )
+    met = came.where("half IS NOT NULL").join(whole, _OF_ONE_UPDATE, "left_semi")
+    apart = came.where("half IS NULL").select(*_PLACED).unionByName(met.select(*_PLACED))
+    joined = before.where(_WHOLE_BEFORE).join(apart, _PLACED, "left_anti")
+    others = before.where(f"NOT ({_WHOLE_BEFORE})")
+    missing = others.join(came, _PLACED, "left_anti")
+    halves = missing.where("half = 'before'").join(whole, _OF_ONE_UPDATE, "left_anti")
+    rest = missing.where("half IS NULL OR half <> 'before'")
+    found = joined.select(*_PLACED).unionByName(halves.select(*_PLACED))
+    return _by_table(found.unionByName(rest.select(*_PLACED)))
+
+
+def ambiguous(old: DataFrame, archive: DataFrame) -> dict[str, Messages]:
+    """The places of which the archive has several different messages, by table.
+
+    A topic that was made again, or a file with other content, has other messages at places that
+    were read before. A reload decodes the last one of each, and the rows may come from the others.
+
+    Args:
+        old: as for `not_brought`.
+        archive: all its messages.
+    """
+    place = [*MESSAGE_PLACE]
+    twice = archive.groupBy(*place).count().where("count > 1").select(*place)
+    if twice.isEmpty():
+        return {}
+    texts = [F.coalesce(F.sha2(F.col(name), 256), F.lit("")) for name in ("key", "value")]
+    several = (
+        archive.join(twice, place, "left_semi")
+        .select(*place, F.concat_ws("/", *texts).alias("says"))
+        .groupBy(*place)
+        .agg(F.min("says").alias("one"), F.max("says").alias("other"))
+        .where("one <> other")
+    )
+    return _by_table(_named(old).join(several, place, "left_semi"))
+
+
+def now_read_as(rows: list[Row]) -> Mapping[tuple[str, int, int], str]:
+    """What became of messages that were decoded, by their place, in words.
+
+    Args:
+        rows: their place, table (`NAME`), `outcome`, `reason_kind` and `reason`.
+    """
+    found: dict[tuple[str, int, int], str] = {}
+    for row in rows:
+        if row.outcome == "refused":
+            sentence = f"is refused now ({row.reason_kind}: {row.reason})"
+        elif row.outcome == "skipped":
+            sentence = f"is skipped now ({row.reason_kind})"
+        else:
+            sentence = f"is of {row[NAME] or 'no table'} now"
+        found[(row.topic, row.partition, row.offset)] = sentence
+    return found
+
+
+def _named(rows: DataFrame) -> DataFrame:
+    sequence = F.expr("split_part(order_key, '/', 2)").alias("sequence")
+    return rows.select(
+        F.expr(QUALIFIED).alias(NAME),
+        *(*MESSAGE_PLACE, sequence, "operation", "before", "half", "outcome"),
+    )
+
+
+def _by_table(rows: DataFrame) -> dict[str, Messages]:
+    first = F.min(F.struct(*MESSAGE_PLACE))
+    found = rows.select(*_PLACED).distinct().groupBy(NAME).agg(F.count("*"), first)
+    return {name: Messages(count, tuple(place)) for name, count, place in found.collect()}
