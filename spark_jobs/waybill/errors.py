@@ -102,6 +102,7 @@ class Code(Enum):
     LAKE_FILE_LOST = "WB-7002", "The lake has lost a file"
     PLACE_NOT_WRITABLE = "WB-7003", "A folder cannot be written"
     DISK_FULL = "WB-7004", "No space is left for the lake"
+    VALUE_LOST = "WB-7005", "A merged table has lost values"
     STORE_UNREACHABLE = "WB-7101", "An object store does not answer"
     STORE_DENIED = "WB-7102", "An object store denies access"
     STORE_ADDRESS = "WB-7103", "An address of storage is wrong"

@@ -82,6 +82,44 @@ def test_of_many_lakes_away_a_few_are_asked_at_a_time(asked, monkeypatch):
     assert lake_outlines._away == {}
 
 
+def test_whoever_looks_again_and_again_never_waits_for_all(asked, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(lake_outlines, "monotonic", lambda: clock[0])
+    away = [spec(f"away{number}", f"s3://lakes/{number}") for number in range(100)]
+    outlines(away)
+    counts = []
+    for _ in range(9):
+        asked.clear()
+        clock[0] += lake_outlines.FRESH
+        outlines(away)
+        counts.append(len(asked))
+    assert max(counts) <= 34, counts
+    assert sum(counts[:3]) == 100
+
+
+def test_what_is_wrong_with_a_lake_away_is_not_said_for_long(asked, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(lake_outlines, "monotonic", lambda: clock[0])
+    faults = ["closed"]
+
+    def read(spec: Migration) -> Outline:
+        if spec.name != "closed":
+            return Outline()
+        clock[0] += 5
+        return Outline(problem=faults.pop()) if faults else Outline()
+
+    monkeypatch.setattr(lake_outlines, "_read", read)
+    closed = spec("closed", "s3://lakes/closed")
+    every = [closed, *(spec(f"away{number}", f"s3://lakes/{number}") for number in range(20))]
+    outlines(every[1:])
+    assert outlines([closed])["closed"].problem == "closed"
+    # It counts from when the answer was there, however long that took.
+    clock[0] += lake_outlines.FRESH - 1
+    assert outlines(every)["closed"].problem == "closed"
+    clock[0] += 1
+    assert outlines(every)["closed"].problem == ""
+
+
 def test_two_migrations_of_one_bucket_are_two(asked):
     found = outlines([spec("a", "s3://lakes/w"), spec("b", "s3://lakes/w")])
     assert found["a"] != found["b"]

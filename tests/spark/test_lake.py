@@ -251,6 +251,17 @@ def test_shuffles_follow_the_bytes_that_a_batch_brings(spark, lake, table, migra
     assert configured.cut_shuffles(table, None, lake.head(table))["shuffle_partitions"] == 7
 
 
+def test_what_decides_the_meaning_of_values_cannot_be_set(spark, migration) -> None:
+    other = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
+    own = Lake.open(spark, migration(spark=other)).spark
+    tiny, time = (
+        "CAST(CAST(0 AS DECIMAL(18,8)) AS STRING)",
+        "CAST(TIMESTAMP'2026-01-01 00:00:00Z' AS STRING)",
+    )
+    assert [*own.sql(f"SELECT {tiny}, {time}").first()] == ["0.00000000", "2026-01-01 00:00:00"]
+    assert own is not spark
+
+
 def test_a_look_without_spark_finds_the_same_rows(lake: Lake, table: str, migration) -> None:
     """Also where rows are deleted by files of their own, and on a branch that waits."""
     land(lake, table, "b0", 0, 40)

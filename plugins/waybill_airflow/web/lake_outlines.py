@@ -33,11 +33,12 @@ FRESH = 10.0
 """For so many seconds what a lake in object storage said is shown again, and it is not asked."""
 
 LONGEST = 30.0
-"""For so many seconds it may be shown again, while others are asked."""
+"""For so many seconds it may be shown again, while others are asked; not why it cannot be read."""
 
-DUE = 10
-"""So many lakes in object storage are asked for one page, the longest ago first, beside those that
-said nothing for `LONGEST`: hundreds at a time take a second."""
+DUE, SHARE = 10, 3
+"""So many lakes in object storage, or one in so many, are asked for one page, the longest ago
+first, beside those that said nothing for `LONGEST`: hundreds at a time take a second. So whoever
+looks every ten seconds never waits for all of them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,15 @@ def outlines(specs: Sequence[Migration]) -> dict[str, Outline]:
 def _lately(specs: Sequence[Migration]) -> tuple[dict[str, Outline], list[Migration]]:
     """What lakes in object storage have said lately, and those that are to be asked now."""
     now = monotonic()
-    for folder in [folder for folder, (time, _) in list(_away.items()) if time <= now - LONGEST]:
-        _away.pop(folder, None)
+    for folder, (time, outline) in list(_away.items()):
+        if time <= now - (FRESH if outline.problem else LONGEST):
+            _away.pop(folder, None)
     said = {spec.name: _away.get(spec.reports) for spec in specs}
     asked = [spec for spec in specs if said[spec.name] is None]
     ages = {name: now - one[0] for name, one in said.items() if one is not None}
     due = [spec for spec in specs if ages.get(spec.name, 0) >= FRESH]
     due.sort(key=lambda spec: -ages[spec.name])
-    asked += due[: max(0, DUE - len(asked))]
+    asked += due[: max(0, max(DUE, len(specs) // SHARE) - len(asked))]
     names = {spec.name for spec in asked}
     known = {name: one[1] for name, one in said.items() if one is not None and name not in names}
     return known, asked
@@ -84,8 +86,8 @@ def _lately(specs: Sequence[Migration]) -> tuple[dict[str, Outline], list[Migrat
 
 def _ask(spec: Migration) -> Outline:
     """What a lake in object storage says now."""
-    now, outline = monotonic(), _read(spec)
-    _away[spec.reports] = (now, outline)
+    outline = _read(spec)
+    _away[spec.reports] = (monotonic(), outline)
     return outline
 
 

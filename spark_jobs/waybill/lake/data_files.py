@@ -35,6 +35,8 @@ _SAMPLE, _OFTEN = 1000, 10
 """So many rows tell whether values are worth a dictionary: each comes so often or more."""
 
 FIELD_ID = b"PARQUET:field_id"
+"""Where Arrow has the id of a file's column."""
+
 WRITTEN_DDL = "path string, bytes long, rows long, partition array<string>, groups array<long>"
 """What a task tells of a file: where it is, its size, its values of the partition columns, and
 where its row groups begin."""

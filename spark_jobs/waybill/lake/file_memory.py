@@ -15,6 +15,9 @@ from typing import Any
 MOST = 64 << 20
 """Bytes that are remembered."""
 
+SHARE = 4
+"""What takes more than this part of all is not remembered: it would be in place of all else."""
+
 
 class FileMemory:
     """What is asked for longest ago is forgotten first. Threads may share it.
@@ -37,8 +40,8 @@ class FileMemory:
             self._known.move_to_end(key)
             return found[0]
 
-    def keep(self, key: Hashable, value: Any, size: int) -> None:
-        """Remember something that nobody changes.
+    def keep(self, key: Hashable, value: Any, size: int) -> bool:
+        """Remember something that nobody changes; returns whether it is small enough.
 
         Args:
             key: begins with the place of the file.
@@ -47,8 +50,12 @@ class FileMemory:
         """
         with self._lock:
             _, before = self._known.pop(key, (None, 0))
+            self._bytes -= before
+            if size > self._most // SHARE:
+                return False
             self._known[key] = (value, size)
-            self._bytes += size - before
+            self._bytes += size
             while self._bytes > self._most:
                 _, (_, freed) = self._known.popitem(last=False)
                 self._bytes -= freed
+            return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterable, Mapping
+from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,6 +13,8 @@ import msgspec
 
 GZIP = b"\x1f\x8b"
 """How a file begins that is compressed, as ours of metadata are."""
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 _SQL_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
 """What Iceberg's JSON calls otherwise than Spark's SQL."""
@@ -64,10 +68,36 @@ class Layout(NamedTuple):
             if isinstance(described, str)
         }
 
+    @property
+    def other_names(self) -> dict[tuple[str, int], str]:
+        """The names of columns that data files may have under another one, by that and the id.
+
+        Files may be of any schema that there was.
+        """
+        fields = [field for schema in (self.schema, *self.schemas) for field in schema["fields"]]
+        names = {(_avro_name(field["name"]), field["id"]): field["name"] for field in fields}
+        return {written: name for written, name in names.items() if written[0] != name}
+
     def lacking(self, names: Iterable[str]) -> list[str]:
         """Those of some columns that are not there."""
         there = {field["name"] for field in self.schema["fields"]}
         return [name for name in names if name not in there]
+
+
+def _avro_name(name: str) -> str:
+    """What Iceberg in Java calls a column in data files, Parquet as well as Avro.
+
+    Source: Apache Iceberg, `AvroSchemaUtil.makeCompatibleName`, which looks at units of UTF-16.
+    """
+
+    def written(at: int, one: str) -> str:
+        if one == "_" or one.isalpha() or (at and one.isdecimal()):
+            return one
+        return f"_{one}" if one.isdecimal() else f"_x{ord(one):X}"
+
+    units = name.encode("utf-16-be", "surrogatepass")
+    ones = (chr(int.from_bytes(units[i : i + 2], "big")) for i in range(0, len(units), 2))
+    return name if _PLAIN(name) else "".join(map(written, count(), ones))
 
 
 class Metadata(NamedTuple):

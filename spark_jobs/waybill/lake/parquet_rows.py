@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from waybill.lake.arrow_rows import filled, having, objects
-from waybill.lake.remembered_rows import FEW, RememberedRows, columns_key, file_key, read_names
+from waybill.lake.data_files import FIELD_ID
+from waybill.lake.remembered_rows import (
+    FEW,
+    RememberedRows,
+    Said,
+    columns_key,
+    file_key,
+    read_names,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +33,7 @@ SMALL = 4 << 20
 
 AT_ONCE = 64
 THREADS = 4
+_NONE: Mapping[tuple[str, int], str] = MappingProxyType({})
 COLUMN_BYTES = 1000
 """What a remembered column takes beside its values, about."""
 
@@ -34,6 +44,7 @@ def rows_of_files(
     columns: Sequence[str],
     chosen: Chosen | None = None,
     memory: FileMemory | None = None,
+    other_names: Mapping[tuple[str, int], str] = _NONE,
 ) -> Iterator[Row]:
     """Rows of files in no order; columns that a file does not have are None.
 
@@ -43,10 +54,11 @@ def rows_of_files(
         columns: those that are wanted.
         chosen: which rows; of a file that has none of them no other columns are read.
         memory: what small files have said before.
+        other_names: of columns that files call otherwise (`Layout.other_names`).
     """
 
     def rows_of(file: Planned) -> Iterator[Row]:
-        return _rows(opened, file, columns, chosen, memory)
+        return _rows(_File(opened, file, memory, other_names), file, columns, chosen)
 
     small = [file for file in files if file.size <= SMALL]
     if memory is not None and len(small) > 1:
@@ -68,13 +80,9 @@ def rows_of_files(
 
 
 def _rows(
-    opened: Callable[[str], Any],
-    planned: Planned,
-    columns: Sequence[str],
-    chosen: Chosen | None,
-    memory: FileMemory | None,
+    data_file: _File, planned: Planned, columns: Sequence[str], chosen: Chosen | None
 ) -> Iterator[Row]:
-    with _File(opened, planned, memory) as file:
+    with data_file as file:
         asking = _Asking(file, planned, columns, chosen)
         if planned.where.keys() - file.there:
             return
@@ -86,35 +94,44 @@ def _rows(
 
 
 class _File:
-    """A data file, which is opened when something is asked that is not remembered of it.
-
-    Attributes:
-        there: its columns.
-        sizes: how many rows each of its row groups has.
-    """
+    """A data file, which is opened when something is asked that is not remembered of it."""
 
     def __init__(
-        self, opened: Callable[[str], Any], planned: Planned, memory: FileMemory | None
+        self,
+        opened: Callable[[str], Any],
+        planned: Planned,
+        memory: FileMemory | None,
+        other_names: Mapping[tuple[str, int], str],
     ) -> None:
-        self._open, self._path = opened, planned.path
+        self._open, self._path, self._other_names = opened, planned.path, other_names
         self._memory = memory if planned.size <= SMALL else None
         self._file: ParquetFile | None = None
-        known = None if self._memory is None else self._memory.get(file_key(self._path))
-        if known is None:
-            known = self._said()
-        self.there: frozenset[str] = known[0]
-        self.sizes: list[int] = known[1]
 
     def __enter__(self) -> _File:
+        said = None if self._memory is None else self._memory.get(file_key(self._path))
+        self._said: Said = self._asked() if said is None else said
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 
+    @property
+    def there(self) -> frozenset[str]:
+        """Its columns, by the names of the lake."""
+        return self._said.there
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many rows each of its row groups has."""
+        return self._said.sizes
+
     def groups(self, where: Where) -> list[int]:
         """The row groups that can hold such rows."""
-        return _groups(self._opened(), where) if len(self.sizes) > 1 else [*range(len(self.sizes))]
+        if len(self.sizes) <= 1:
+            return [*range(len(self.sizes))]
+        called = {self._said.called.get(name, name): values for name, values in where.items()}
+        return _groups(self._opened(), called)
 
     def read(self, group: int, names: Sequence[str]) -> pa.Table:
         """Columns of a row group."""
@@ -122,19 +139,34 @@ class _File:
         key = columns_key(self._path, group, names)
         found: pa.Table | None = self._memory.get(key) if few and self._memory else None
         if found is None:
-            found = self._opened().read_row_group(group, columns=[*names], use_threads=False)
+            found = self._read(group, names)
             if few and self._memory:
                 self._memory.keep(key, found, found.nbytes + COLUMN_BYTES * len(names))
         return found
 
-    def _said(self) -> tuple[frozenset[str], list[int]]:
+    def _read(self, group: int, names: Sequence[str]) -> pa.Table:
+        called = {name: self._said.called.get(name, name) for name in names}
+        wanted = [*dict.fromkeys(called.values())]
+        found: pa.Table = self._opened().read_row_group(group, columns=wanted, use_threads=False)
+        if self._said.called.keys().isdisjoint(called):
+            return found
+        return found.select([*called.values()]).rename_columns([*called])
+
+    def _asked(self) -> Said:
         file = self._opened()
         groups = range(file.metadata.num_row_groups)
-        there = frozenset(file.schema_arrow.names)
         sizes = [file.metadata.row_group(i).num_rows for i in groups]
+        called = self._called(file.schema_arrow) if self._other_names else {}
+        said = Said(frozenset([*file.schema_arrow.names, *called]), sizes, called)
         if self._memory is not None:
-            self._memory.keep(file_key(self._path), (there, sizes), COLUMN_BYTES)
-        return there, sizes
+            self._memory.keep(file_key(self._path), said, COLUMN_BYTES)
+        return said
+
+    def _called(self, schema: pa.Schema) -> dict[str, str]:
+        """What the file calls columns that the lake calls otherwise."""
+        ids = {field.name: int((field.metadata or {}).get(FIELD_ID, -1)) for field in schema}
+        names = {written: self._other_names.get((written, id_)) for written, id_ in ids.items()}
+        return {name: written for written, name in names.items() if name is not None}
 
     def _opened(self) -> ParquetFile:
         if self._file is None:

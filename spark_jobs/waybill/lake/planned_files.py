@@ -22,6 +22,8 @@ PATH_ID = 2**31 - 102
 """Field of a file of deletes that names a data file (section "Position Delete Files")."""
 FILE_BYTES = 1500
 """What a listed file takes in memory, about."""
+PLACE_BYTES = 100
+"""What it takes in the list of a snapshot, where the list of its manifest is kept, too."""
 
 _NUMBERS = ("int", "long")
 """Types whose bounds are numbers."""
@@ -84,7 +86,7 @@ def planned_files(
     listed: _Snapshot | None = memory.get(key)
     if listed is None:
         listed = _snapshot(key, read, memory)
-        memory.keep(key, listed, FILE_BYTES * listed.amount)
+        memory.keep(key, listed, listed.size)
     if not listed.is_known:
         return None
     found = [file for listing in listed.data for file in listing.files(where)]
@@ -112,13 +114,13 @@ class _Snapshot(NamedTuple):
         data: data files; those of manifests that tell the same together.
         deletes: files of deletes.
         is_known: whether all of these name rows by their places, in Parquet files.
-        amount: how many files there are.
+        size: bytes that it takes in memory, about, beside what is kept of manifests.
     """
 
     data: list[_Listing]
     deletes: list[_Deletes]
     is_known: bool
-    amount: int
+    size: int
 
 
 def _snapshot(
@@ -131,24 +133,27 @@ def _snapshot(
     wanted = {"manifest_path": None, "content": None}
     data: dict[_Asked, list[_Listed]] = {}
     deletes: list[_Deletes] = []
+    size = PLACE_BYTES
     for listed in read_container(read(manifest_list), wanted).records:
         place = listed["manifest_path"]
+        kept = True
         if listed.get("content", DATA) == DATA:
             manifest = memory.get((place, *columns))
             if manifest is None:
                 manifest = _data(read(place), key[1], key[2])
-                memory.keep((place, *columns), manifest, FILE_BYTES * len(manifest[1]))
+                kept = memory.keep((place, *columns), manifest, FILE_BYTES * len(manifest[1]))
             asked, files = manifest
+            size += (PLACE_BYTES if kept else FILE_BYTES) * len(files)
             data.setdefault(asked, []).extend(files)
         else:
             live = memory.get((place,))
             if live is None:
                 live = [*_deletes(read(place))]
-                memory.keep((place,), live, FILE_BYTES * len(live))
+                kept = memory.keep((place,), live, FILE_BYTES * len(live))
             deletes += live
-    count = sum(map(len, data.values())) + len(deletes)
+            size += (PLACE_BYTES if kept else FILE_BYTES) * len(live)
     listings = [_Listing(asked, files) for asked, files in data.items()]
-    return _Snapshot(listings, deletes, all(file.is_known for file in deletes), count)
+    return _Snapshot(listings, deletes, all(file.is_known for file in deletes), size)
 
 
 def _deletes(manifest: bytes) -> Iterator[_Deletes]:

@@ -25,8 +25,19 @@ if TYPE_CHECKING:
 FEW = 10_000
 """Of row groups with no more rows columns are remembered."""
 
-Said = tuple[frozenset[str], list[int]]
-"""The columns of a file, and how many rows each of its row groups has."""
+
+class Said(NamedTuple):
+    """What a file says of itself.
+
+    Attributes:
+        there: its columns, by the names of the lake.
+        sizes: how many rows each of its row groups has.
+        called: the names in the file of columns that the lake calls otherwise.
+    """
+
+    there: frozenset[str]
+    sizes: list[int]
+    called: dict[str, str]
 
 
 def file_key(path: str) -> tuple[str]:
@@ -35,7 +46,7 @@ def file_key(path: str) -> tuple[str]:
 
 
 def columns_key(path: str, group: int, names: Sequence[str]) -> tuple[Any, ...]:
-    """Under which a memory has columns of a row group, as an Arrow table."""
+    """Under which a memory has columns of a row group, as an Arrow table with the lake's names."""
     return (path, group, *names)
 
 
@@ -78,10 +89,10 @@ class RememberedRows:
         kinds: dict[tuple[frozenset[str], int], list[_Remembered]] = {}
         for file in files:
             said: Said | None = self._memory.get(file_key(file.path))
-            if said is None or file.gone or len(said[1]) != 1 or said[1][0] > FEW:
+            if said is None or file.gone or len(said.sizes) != 1 or said.sizes[0] > FEW:
                 self.unknown.append(file)
                 continue
-            there = said[0]
+            there = said.there
             if file.where.keys() - there:
                 continue
             kind = kinds.setdefault((there, id(file.where) if file.where else 0), [])

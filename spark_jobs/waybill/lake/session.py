@@ -24,7 +24,7 @@ from waybill.lake.jvm_stderr import filtered
 from waybill.lake.local_permissions import set_permissions_in_java
 from waybill.lake.object_storage import check_reachable
 from waybill.lake.properties_file import submit_arguments
-from waybill.lake.settings import CATALOG, PYTHON, SESSION_SETTINGS, session_settings
+from waybill.lake.settings import CATALOG, FIXED, PYTHON, SESSION_SETTINGS, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,7 +204,7 @@ def _new_session(
         # For what looks at little; a stage says how much it brings (`Lake.cut_shuffles`).
         partitions = 2 * spark.sparkContext.defaultParallelism
         conf.set("spark.sql.shuffle.partitions", str(max(4, partitions)))
-    for key, value in {**SESSION_SETTINGS, **own}.items():
+    for key, value in {**SESSION_SETTINGS, **own, **FIXED}.items():
         if conf.isModifiable(key):
             conf.set(key, value)
     conf.set(f"spark.sql.catalog.{CATALOG}", "org.apache.iceberg.spark.SparkCatalog")

@@ -44,15 +44,23 @@ SHIPPED = ("spark.archives", PYTHON)
 """What brings Python to executors elsewhere. A local Spark has none and leaves these out: its tasks
 run beside this process, with the same Python."""
 
-SESSION_SETTINGS = {
+FIXED = {
+    # Times are cast to texts and back by this clock.
     "spark.sql.session.timeZone": "UTC",
+    # Without it the text of the decimal 0.00000000 is 0E-8, and a text that is no value is null.
+    "spark.sql.ansi.enabled": "true",
+}
+"""What decides the meaning of values in SQL, so nobody may set it otherwise."""
+
+SESSION_SETTINGS = {
     # A batch of long rows ends at 32 MiB although it has fewer rows. Spark measures the batch anew
     # after every row for it, the longer the more rows there are, so batches are small and bounded
     # by their number of rows alone where the longest row is known (`Lake.batches_by_rows`).
     ARROW_ROWS: "1000",
     ARROW_BYTES: str(32 << 20),
 }
-"""What every query of a stage relies on; may be set on a session that runs already."""
+"""What queries of a stage have unless the migration says otherwise; may be set on a session that
+runs already, as may the `FIXED` ones."""
 
 
 def jars(spec: Migration | None = None) -> list[str]:
@@ -106,7 +114,7 @@ def _class_archive() -> list[str]:
 def spark_settings(spec: Migration | None = None) -> dict[str, str]:
     """Settings to start Spark with: for a session of one's own or for spark-submit.
 
-    Settings of the migration (`spark:`) go before these.
+    Settings of the migration (`spark:`) go before these, but for the `FIXED` ones.
     """
     options = _class_archive()
     quiet = Path(__file__).with_name("log4j2.properties")
@@ -128,7 +136,7 @@ def spark_settings(spec: Migration | None = None) -> dict[str, str]:
             settings[name] = f"{settings.get(name, '')} {JAVA_OPTIONS}".strip()
     if spec is not None:
         settings.update(spec.spark)
-    return settings
+    return {**settings, **FIXED}
 
 
 def session_settings(spec: Migration | None, more: Mapping[str, str]) -> dict[str, str]:

@@ -56,6 +56,11 @@ _GONE = re.compile(
     r"(?P<path>(?:[a-z0-9]+:)?/[^\s'\",\]]+)"
 )
 
+_RAISED = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] (the row .*? has no value in its column .*?) SQLSTATE: P0001", re.S
+)
+"""A row whose exact text cannot be made (`waybill.merge.short_images`)."""
+
 _JOB_LOST = "Job aborted due to stage failure"
 _EXECUTORS = re.compile(r"ExecutorLostFailure|OutOfMemoryError|exceeding memory limits")
 _IN_THE_DRIVER = "executor driver"
@@ -68,7 +73,7 @@ def plainly(spec: Migration) -> Iterator[None]:
 
     Raises:
         ConfigurationError: a key or login is not taken, a bucket, database or jar is not there.
-        LakeError: a file of the lake is gone.
+        LakeError: a file of the lake is gone, or a value that another program took away.
         UnavailableError: a server cannot be reached or failed, there is no space left, or Spark's
             processes ended.
     """
@@ -89,6 +94,9 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
     if _FULL.search(text) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         message = f"there is no space left for the lake {spec.lake.warehouse}: make room, run again"
         return UnavailableError(message, code=Code.DISK_FULL)
+    raised = _RAISED.search(text)
+    if raised is not None:
+        return LakeError(raised[1], code=Code.VALUE_LOST)
     parts = (_of_gone_files(text, spec), _of_files(text, spec), _of_catalog(text, spec))
     return next((meant for meant in parts if meant is not None), _of_executors(text))
 

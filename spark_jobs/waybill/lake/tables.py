@@ -251,7 +251,8 @@ class Lake(History):
         """See `History.scan`; a query of Spark where files are many or large."""
         files = searched_files(self._catalog, table, snapshot, where)
         if files is not None:
-            yield from rows_of_files(files, _opened, columns, chosen)
+            names = self.metadata(table).layout.other_names
+            yield from rows_of_files(files, _opened, columns, chosen, other_names=names)
             return
         rows = self.read(table, snapshot)
         for column, values in where.items():

@@ -133,7 +133,8 @@ class LakeWithoutSpark(History):
         """See `History.scan`; files that cannot hold such rows are not opened."""
         files = self._files(table, where, snapshot)
         if files is not None:
-            yield from rows_of_files(files, self._opened, columns, chosen, self._memory)
+            names = self.metadata(table).layout.other_names
+            yield from rows_of_files(files, self._opened, columns, chosen, self._memory, names)
             return
         for row in self._by_pyiceberg(table, columns, where, snapshot):
             if chosen is None or chosen.accepts(row):
@@ -157,13 +158,14 @@ class LakeWithoutSpark(History):
         def place(row: dict[str, Any]) -> tuple[Any, ...]:
             return in_order(row[name] for name in by)
 
+        names = self.metadata(table).layout.other_names
         files.sort(key=lambda file: file.least)
         found: list[dict[str, Any]] = []
         for start in range(0, len(files), FILES_AT_ONCE):
             if len(found) == limit and place(found[-1]) <= files[start].least:
                 break
             some = files[start : start + FILES_AT_ONCE]
-            rows = rows_of_files(some, self._opened, columns, chosen, self._memory)
+            rows = rows_of_files(some, self._opened, columns, chosen, self._memory, names)
             found = nsmallest(limit, chain(found, rows), key=place)
         return found
 
@@ -229,13 +231,16 @@ class LakeWithoutSpark(History):
     def _loaded(self, table: str) -> Metadata:
         place = self._place(table)
         assert place is not None, f"{table} is asked for and is not there"
-        found: Metadata | None = self._memory.get((place, "metadata"))
-        if found is None:
-            text = uncompressed(self._read(place))
-            found = read_metadata(text)
-            # Only what is named at random is sure never to be written again with other words.
-            if RANDOM_NAME.search(place):
-                self._memory.keep((place, "metadata"), found, METADATA_BYTES * len(text))
+        # The newest of a table stands in the place of those before.
+        key = (place.rpartition("/")[0], "metadata")
+        known: tuple[str, Metadata] | None = self._memory.get(key)
+        if known is not None and known[0] == place:
+            return known[1]
+        text = uncompressed(self._read(place))
+        found = read_metadata(text)
+        # Only what is named at random is sure never to be written again with other words.
+        if RANDOM_NAME.search(place):
+            self._memory.keep(key, (place, found), METADATA_BYTES * len(text))
         return found
 
     def _read(self, place: str) -> bytes:

@@ -15,7 +15,7 @@ OWN_COMMENTS = {
     own.KEY: "the key as a JSON text image",
     own.ORDER: "the order of the newest change",
     own.DELETED: "true in tombstones, which only Waybill sees",
-    own.IMAGE: "the row's exact text image",
+    own.IMAGE: "the row's exact texts, or what its columns do not say of them",
     own.SOURCES: "other keys whose changes contribute to the row",
     own.BATCH: "the batch that wrote the row",
     own.GONE: "why there is a tombstone",

@@ -39,9 +39,14 @@ if TYPE_CHECKING:
 Place = tuple[str, int, int, int]
 
 
-def leaves_out(default: Default) -> str:
-    """SQL: an image does not say what a column has that a statement added with a default."""
-    return f"(NOT array_contains(json_object_keys(image), {literal(default.column)}))"
+def leaves_out(default: Default, image: str = "image") -> str:
+    """SQL: an image does not say what a column has that a statement added with a default.
+
+    Args:
+        default: of the column.
+        image: SQL of the image, or of other JSON that has its columns.
+    """
+    return f"(NOT array_contains(json_object_keys({image}), {literal(default.column)}))"
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Resolver:
         qualified: the source table.
         state: its columns, defaults and TRUNCATE.
         increment: what the batch brings.
-        stored: makes a frame of the table's rows (key, order, live, image, sources).
+        stored: makes a frame of the table's rows (`multi_change_keys.stored_rows`).
     """
 
     qualified: str
@@ -143,7 +148,7 @@ class Resolver:
                 if default.order < statements_from:
                     continue
                 above = stored.where(F.col("live") & (F.col("order") > default.order))
-                keys = keys.union(above.where(leaves_out(default)).select("key"))
+                keys = keys.union(above.where(leaves_out(default, "names")).select("key"))
         return keys
 
     def moved_without_default(self, statements_from: str | None) -> DataFrame | None:
@@ -184,7 +189,7 @@ class Resolver:
         newer = self.stored().join(lowest, "key").where(F.col("order") > F.col("given"))
         lacks = F.lit(False)
         for name in columns:
-            lacks = lacks | ~F.array_contains(F.json_object_keys("image"), name)
+            lacks = lacks | ~F.array_contains(F.json_object_keys("names"), name)
         found = newer.where(F.col("live") & F.isnull("sources") & lacks).select("key")
         return found.union(self._among(self._moved_from(newer.select("key"), limit)))
 

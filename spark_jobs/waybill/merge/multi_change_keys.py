@@ -18,7 +18,7 @@ from waybill.merge.exact_casts import misfit
 from waybill.merge.key_chains import fold_chains
 from waybill.merge.key_changes import Place, Resolver
 from waybill.merge.position import REFUSED
-from waybill.merge.short_images import full_image
+from waybill.merge.short_images import full_image_sql, names_sql
 from waybill.merge.spark_rows import Stored, json_text
 from waybill.merge.typed_columns import typed, value_name
 
@@ -52,14 +52,18 @@ class Outcome:
 
 
 def stored_rows(lake: Lake, branch: Branch) -> DataFrame:
-    """The rows of a merged table under the short names of `Stored`."""
+    """The rows of a merged table under the short names of `Stored`.
+
+    Also `names`, JSON with the columns of their images, for which no other columns are read.
+    """
     rows = branch.read()
     return rows.select(
         F.col(own.KEY).alias("key"),
         F.col(own.ORDER).alias("order"),
         (~F.col(own.DELETED)).alias("live"),
-        F.expr(full_image(lake, branch.table, rows)).alias("image"),
+        F.expr(full_image_sql(lake, branch.table, rows)).alias("image"),
         F.col(own.SOURCES).alias("sources"),
+        F.expr(names_sql(own.IMAGE)).alias("names"),
     )
 
 

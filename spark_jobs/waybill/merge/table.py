@@ -14,7 +14,14 @@ from waybill.merge.exact_casts import fits
 from waybill.merge.key_changes import leaves_out
 from waybill.merge.multi_change_keys import Outcome, Settling
 from waybill.merge.rewriting import without_old
-from waybill.merge.short_images import MARK, STATED, full_image, may_be_short, written_image
+from waybill.merge.short_images import (
+    MARK,
+    STATED,
+    full_image_sql,
+    may_be_short,
+    names_sql,
+    written_image,
+)
 from waybill.merge.spark_rows import json_text
 from waybill.merge.typed_columns import typed, value_name
 from waybill.values.lake_values import value_sql
@@ -85,8 +92,7 @@ class TableMerge:
             return
         image, columns, member = own.IMAGE, own.IMAGE, "{member}"
         if may_be_short(self.lake.metadata(self.branch.table).properties):
-            # The columns that an image has are the same in either form.
-            columns = f"ltrim('{MARK}', {image})"
+            columns = names_sql(image)
             member = f"if(startswith({image}, '{MARK}'), {{stated}}, {{member}})"
         assignments = [
             f"{image} = concat(substr({image}, 1, length({image}) - 1), "
@@ -116,11 +122,12 @@ class TableMerge:
 
     def fill(self, column: Column) -> None:
         """Fill a column that is new in the lake from images that have it already."""
-        image = full_image(self.lake, self.branch.table, self.branch.read())
+        image = full_image_sql(self.lake, self.branch.table, self.branch.read())
         text = f"from_json({image}, 'map<string,string>')[{{name}}]"
         self.branch.sql(
             f"UPDATE {{branch}} SET {quoted(column.lake)} = {value_sql(text, column.type)} "
-            f"WHERE NOT {own.DELETED} AND array_contains(json_object_keys({image}), {{name}})",
+            f"WHERE NOT {own.DELETED} AND "
+            f"array_contains(json_object_keys({names_sql(own.IMAGE)}), {{name}})",
             {"name": column.name},
         )
 

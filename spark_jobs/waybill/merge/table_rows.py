@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake.history import in_order
 from waybill.merge.columns import BATCH, DELETED, KEY
-from waybill.merge.short_images import image_columns, image_of_row
+from waybill.merge.short_images import full_text_of_row, image_columns, image_of_row
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -50,9 +50,11 @@ def rows_in_order(lake: History, state: TableState) -> Iterator[dict[str, str | 
         return
     read = image_columns(lake.metadata(state.table))
     found = lake.scan(state.table, (KEY, *read), {DELETED: [False]}, state.snapshot)
+    # Of each row its image is kept, and no column that the image rests on.
+    images = [(row[KEY], full_text_of_row(row, state.table)) for row in found]
     empty = dict.fromkeys(state.columns)
-    for row in sorted(found, key=lambda row: by_key(row[KEY])):
-        yield {**empty, **image_of_row(row)}
+    for _, image in sorted(images, key=lambda one: by_key(one[0])):
+        yield {**empty, **json.loads(image)}
 
 
 class KeptRow(NamedTuple):
@@ -80,7 +82,7 @@ def rows_of_keys(lake: History, state: TableState, keys: Iterable[str]) -> list[
     rows = [
         KeptRow(
             row[KEY],
-            None if row[DELETED] else {**empty, **image_of_row(row)},
+            None if row[DELETED] else {**empty, **image_of_row(row, state.table)},
             row[BATCH],
         )
         for row in found

@@ -69,7 +69,10 @@ def load_migration(path: str | os.PathLike[str]) -> Migration:
         raise SpecificationError(_sentences(file, marked, [Problem((), _NOT_A_MAPPING)]))
     folder = file.resolve().parent
     problems += _make_absolute(data, folder)
-    data.setdefault("lake", {"warehouse": default_warehouse(folder)})
+    lake = data.setdefault("lake", {})
+    # Beside a catalog that is somewhere else nobody means a folder of this machine.
+    if isinstance(lake, dict) and "catalog" not in lake:
+        lake.setdefault("warehouse", default_warehouse(folder))
     migration, wrong = _validate(Migration, data, (), marked)
     problems += [_as_written(problem, data, marked) for problem in wrong]
     problems += _envelope_problems(data, marked)

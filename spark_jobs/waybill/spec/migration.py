@@ -87,8 +87,8 @@ class Lake(Model):
     """The Iceberg catalog and warehouse."""
 
     warehouse: FilePlace
-    """Folder of the tables. If `lake` is missing: `$WAYBILL_LAKE`, else `.waybill/lake` beside the
-    folder of migrations."""
+    """Folder of the tables. Without it and without `catalog`: `$WAYBILL_LAKE`, else `.waybill/lake`
+    beside the folder of migrations."""
     catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
     """[Catalog](catalogs.md) properties, by default of an SQLite file in the warehouse.
     `connection` names the connection that holds the catalog's login."""

@@ -14,7 +14,7 @@ from tests.lake_by_hand import catalog_in, commit
 from waybill.lake.file_memory import FileMemory
 from waybill.lake.history import Chosen
 from waybill.lake.parquet_rows import rows_of_files
-from waybill.lake.planned_files import Planned
+from waybill.lake.planned_files import FILE_BYTES, PLACE_BYTES, Planned
 from waybill.lake.without_spark import LakeWithoutSpark, opened
 from waybill.spec.migration import Migration
 
@@ -179,6 +179,43 @@ def test_of_files_that_are_half_remembered_the_rest_is_read(tmp_path: Path) -> N
         assert found(("text",), none=["0"]) == []
 
 
+OTHERS = {("order_x2Did", 1): "order-id", ("_2nd", 3): "2nd", ("plain", 9): "of another id"}
+
+
+@pytest.mark.parametrize("memory", [None, FileMemory()])
+@pytest.mark.parametrize("rows", [2, 20_000])
+def test_columns_that_a_file_calls_otherwise_are_found_by_their_ids(
+    tmp_path: Path, memory: FileMemory | None, rows: int
+) -> None:
+    """As Iceberg's writer calls names that Avro does not allow."""
+    called = {"order_x2Did": 1, "plain": 2, "_2nd": 3, "no_id": None}
+    fields = [
+        pa.field(name, pa.int64(), metadata=None if n is None else {"PARQUET:field_id": str(n)})
+        for name, n in called.items()
+    ]
+    files = []
+    for number in range(3):
+        path = tmp_path / f"{rows}-{number}.parquet"
+        values = [pa.array([10 * n + number] * rows) for n in range(len(fields))]
+        table = pa.table(values, schema=pa.schema(fields))
+        pq.write_table(table, path, row_group_size=min(rows, 5_000))
+        files.append(Planned(str(path), 1, {}))
+
+    def found(columns: tuple[str, ...], **where: Any) -> set[Any]:
+        asked = [file._replace(where=where) for file in files]
+        chosen = Chosen(("order-id",), lambda row: row["order-id"] != 2)
+        read = [*rows_of_files(asked, str, columns, chosen, memory, OTHERS)]
+        assert len(read) % rows == 0
+        return {tuple(row[name] for name in columns) for row in read}
+
+    for _ in range(2):
+        every = found(("order-id", "plain", "2nd", "no_id", "of another id"))
+        assert every == {(0, 10, 20, 30, None), (1, 11, 21, 31, None)}
+        assert found(("plain",), **{"order-id": [1, 2]}) == {(11,)}
+        assert found(("order-id", "lacking"), **{"2nd": [20]}) == {(0, None)}
+        assert found(("plain",), **{"2nd": [30]}) == set()
+
+
 def test_rows_that_are_deleted_later_are_gone(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_pylist([{"offset": n} for n in range(9)]), path)
@@ -190,16 +227,50 @@ def test_rows_that_are_deleted_later_are_gone(tmp_path: Path) -> None:
 
 
 def test_no_more_is_remembered_than_is_allowed() -> None:
-    memory = FileMemory(100)
-    for name in "abc":
-        memory.keep(name, name.upper(), 40)
-    assert [memory.get(name) for name in "abc"] == [None, "B", "C"]
+    memory = FileMemory(200)
+    for name in "abcde":
+        assert memory.keep(name, name.upper(), 40 + (name == "e"))
+    assert [memory.get(name) for name in "abcde"] == [None, "B", "C", "D", "E"]
     memory.get("b")
-    memory.keep("d", "D", 40)
-    assert [memory.get(name) for name in "bcd"] == ["B", None, "D"]
+    memory.keep("f", "F", 40)
+    assert [memory.get(name) for name in "bcdef"] == ["B", None, "D", "E", "F"]
     # What is kept again takes its place once.
     for _ in range(9):
-        memory.keep("d", "D", 50)
-    assert [memory.get(name) for name in "bd"] == ["B", "D"]
-    memory.keep("e", "E", 101)
-    assert [memory.get(name) for name in "bde"] == [None, None, None]
+        memory.keep("f", "F", 50)
+    assert [memory.get(name) for name in "bdef"] == ["B", "D", "E", "F"]
+    # What is too large takes nothing else's place, and what it replaces is not said any more.
+    assert not memory.keep("g", "G", 51)
+    assert not memory.keep("f", "large", 201)
+    assert [memory.get(name) for name in "bdefg"] == ["B", "D", "E", None, None]
+    assert memory.keep("h", "H", 50)
+    assert [memory.get(name) for name in "bdeh"] == ["B", "D", "E", "H"]
+
+
+def test_a_list_of_files_takes_little_beside_those_of_its_manifests(spec: Migration) -> None:
+    kept: dict[str, int] = {}
+
+    class Noted(FileMemory):
+        def keep(self, key: Any, value: Any, size: int) -> bool:
+            kept[Path(key[0]).name] = size
+            return super().keep(key, value, size) and self.room
+
+        room = True
+
+    for room, least in ((True, 6 * PLACE_BYTES), (False, 6 * FILE_BYTES)):
+        memory = Noted()
+        memory.room = room
+        with opened(spec, memory) as lake:
+            assert lake is not None
+            assert len([*lake.scan(TABLE, ("offset",), {})]) == 60
+        (size,) = (size for name, size in kept.items() if name.startswith("snap-"))
+        assert least <= size <= least + PLACE_BYTES
+
+
+def test_of_a_table_only_the_newest_metadata_is_remembered(spec: Migration, tmp_path: Path) -> None:
+    memory = FileMemory()
+    for batch in (3, 4):
+        with opened(spec, memory) as lake:
+            assert lake is not None
+            assert len([*lake.batches(TABLE)]) == batch
+        add(tmp_path, batch)
+    assert [key[-1] for key in memory._known].count("metadata") == 1

@@ -57,6 +57,23 @@ def test_the_newest_schema_and_partitions_count():
     assert found.properties == {"owner": "me"}
 
 
+def test_columns_of_every_schema_that_files_call_otherwise():
+    schemas = [
+        {"schema-id": n, "fields": [{"id": id_, "name": name, "type": "int"} for id_, name in own]}
+        for n, own in enumerate(
+            [[(1, "_a1"), (2, "a-b"), (3, "9x9"), (4, "é٣")], [(1, "_a1"), (2, "a b"), (5, "🚚")]]
+        )
+    ]
+    found = read_metadata(json.dumps({**METADATA, "schemas": schemas}))
+    assert found.layout.other_names == {
+        ("a_x20b", 2): "a b",
+        ("a_x2Db", 2): "a-b",
+        ("_9x9", 3): "9x9",
+        ("_xD83D_xDE9A", 5): "🚚",
+    }
+    assert read_metadata(json.dumps(METADATA)).layout.other_names == {}
+
+
 def test_a_compressed_file_says_the_same():
     text = json.dumps(METADATA)
     found = read_metadata(gzip.compress(text.encode()))

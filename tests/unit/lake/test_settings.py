@@ -12,7 +12,7 @@ from waybill.errors import Code, ConfigurationError, SourceError
 from waybill.lake import names
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.session import _choose_address, _new_session
-from waybill.lake.settings import jars, session_settings, spark_settings
+from waybill.lake.settings import FIXED, jars, session_settings, spark_settings
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spec.migration import Migration
 
@@ -155,6 +155,16 @@ def test_settings_of_the_migration_go_first(monkeypatch, tmp_path: Path) -> None
     monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
     assert spark_settings()["spark.jars"] == str(tmp_path / "x.jar")
     assert spark_settings(migration(warehouse="w"))["spark.jars"] == "mine"
+
+
+def test_what_decides_the_meaning_of_values_stays(monkeypatch, tmp_path: Path) -> None:
+    (tmp_path / "x.jar").touch()
+    monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
+    other = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
+    spec = migration(warehouse="w").model_copy(update={"spark": {**other, "spark.x": "y"}})
+    found = spark_settings(spec)
+    assert found["spark.x"] == "y"
+    assert {name: found[name] for name in other} == FIXED
 
 
 def test_missing_jars_are_said(monkeypatch, tmp_path: Path) -> None:

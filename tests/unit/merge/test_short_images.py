@@ -10,17 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waybill.errors import Code, LakeError
 from waybill.lake.arrow_rows import objects
 from waybill.lake.metadata import Layout, Metadata
-from waybill.merge.columns import IMAGE, OWN_COLUMNS, Column
+from waybill.merge.columns import IMAGE, KEY, OWN_COLUMNS, Column
 from waybill.merge.short_images import (
     ALL,
     MARK,
+    MOST,
     NEEDED,
     TEXT_IMAGES,
+    full_text_of_row,
     image_columns,
     image_of_row,
-    left_out,
+    may_leave_out,
 )
 from waybill.merge.standard_texts import has_standard, standard_text, standard_texts
 from waybill.merge.upsert.images import FEWEST
@@ -99,7 +102,7 @@ def read_again(short: list[str | None], columns: tuple[Column, ...], values: lis
     """What a look into the lake finds in such rows."""
     names = [IMAGE, *(column.lake for column in columns)]
     table = pa.table([pa.array(short, pa.string()), *values], names=names)
-    return [None if row[IMAGE] is None else image_of_row(row) for row in objects(table)]
+    return [None if row[IMAGE] is None else image_of_row(row, "t") for row in objects(table)]
 
 
 def table_of(types: dict[str, str], properties: dict[str, str]) -> Metadata:
@@ -131,18 +134,20 @@ def test_rows_with_the_usual_texts_have_one_and_the_same_image() -> None:
     usual = [
         {
             "id": str(n),
-            "name": None if n % 3 else f'"{n}"\n',
+            "name": f'"{n}"\n',
             "price": f"{n}.10",
             "at": f"2026-02-28T01:02:{n:02}",
-            "day": None if n == 3 else "2026-02-28",
+            "day": "2026-02-28",
         }
         for n in range(20)
     ]
-    usual[7]["price"] = "7.1"
+    usual[7] |= {"price": "7.1", "name": None}
     short, values = shortened([json.dumps(row) for row in usual], columns, [0, 1, 2, 3, 4])
     image = '~{"id":"~","name":"~","price":"~","at":"~19","day":"~"}'
     assert {*short[:7], *short[8:]} == {image}
-    assert short[7] == image.replace('"price":"~"', '"price":"=7.1"')
+    assert short[7] == image.replace('"price":"~"', '"price":"=7.1"').replace(
+        '"name":"~"', '"name":null'
+    )
     assert read_again(short, columns, values) == usual
 
 
@@ -163,13 +168,38 @@ def test_a_wider_type_of_the_lake_gives_the_same_text() -> None:
 
 
 def test_a_full_image_is_read_as_it_is() -> None:
-    assert image_of_row({IMAGE: '{"id":"~","b":"=1"}', "id": 5}) == {"id": "~", "b": "=1"}
+    assert image_of_row({IMAGE: '{"id":"~","b":"=1"}', "id": 5}, "t") == {"id": "~", "b": "=1"}
+
+
+@pytest.mark.parametrize("code", ["~", "~19", "~19Z"])
+@pytest.mark.parametrize("row", [{"at": None}, {}])
+def test_a_value_that_is_gone_is_no_null(code: str, row: dict[str, Any]) -> None:
+    found = {KEY: '{"id":"5"}', IMAGE: f'~{{"at":"{code}","n":null}}', "id": 5, **row}
+    said = r'the row \{"id":"5"\} of lake\.shop\.t has no value in its column at, of which'
+    with pytest.raises(LakeError, match=said) as caught:
+        image_of_row(found, "lake.shop.t")
+    assert caught.value.code is Code.VALUE_LOST
+    with pytest.raises(LakeError):
+        full_text_of_row(found, "lake.shop.t")
+    assert image_of_row({**found, "at": "x" * 30}, "t").keys() == {"at", "n"}
 
 
 @pytest.mark.parametrize("said", [None, ALL])
 def test_nothing_is_left_out_where_nobody_said_so(said: str | None) -> None:
     properties = {} if said is None else {TEXT_IMAGES: said}
-    assert left_out(COLUMNS, table_of({c.lake: c.type for c in COLUMNS}, properties), {}) is None
+    table = table_of({c.lake: c.type for c in COLUMNS}, properties)
+    assert may_leave_out(COLUMNS, table, {}) is None
+
+
+def test_nothing_is_left_out_where_that_saves_nothing_or_takes_too_long() -> None:
+    def may(*columns: Column) -> tuple[int, ...] | None:
+        table = table_of({c.lake: c.type for c in columns}, {TEXT_IMAGES: NEEDED})
+        return may_leave_out(columns, table, {})
+
+    assert may(Column("x", "x", "double")) is None
+    many = [Column(f"c{n}", f"c{n}", "int") for n in range(MOST + 1)]
+    assert may(*many[:-1]) == (*range(MOST),)
+    assert may(*many) is None
 
 
 def test_only_columns_that_are_the_same_everywhere_are_left_out() -> None:
@@ -187,7 +217,7 @@ def test_only_columns_that_are_the_same_everywhere_are_left_out() -> None:
     types = {column.lake: column.type for column in columns}
     types |= {"wide": "bigint", "text": "string", "none": "string", "next": "string"}
     becomes = {"_waybill_next_next": "next", "next": "", "moves": "new"}
-    assert left_out(columns, table_of(types, {TEXT_IMAGES: NEEDED}), becomes) == (0,)
+    assert may_leave_out(columns, table_of(types, {TEXT_IMAGES: NEEDED}), becomes) == (0,)
 
 
 def test_other_columns_are_read_only_of_tables_that_may_need_them() -> None:

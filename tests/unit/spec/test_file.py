@@ -32,6 +32,24 @@ def test_a_migration_is_read_and_its_paths_made_absolute(write, tmp_path):
     assert str(migration.rules.find("shop", None, "orders").columns["amount"]) == "decimal(38,10)"
 
 
+def test_the_example_of_text_images_is_one(write, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs/merge.md").read_text(encoding="utf-8")
+    section = page.partition("### Exact texts")[2]
+    example = section.partition("```yaml\n")[2].partition("```")[0]
+    lake = load_migration(write(GOOD + example)).lake
+    assert lake.text_images == "needed"
+    assert lake.warehouse == str(tmp_path / ".waybill/lake")
+    monkeypatch.setenv("WAYBILL_LAKE", "s3://b/lake")
+    assert load_migration(write(GOOD + example)).lake.warehouse == "s3://b/lake"
+
+
+@pytest.mark.parametrize("lake", ["{catalog: {type: glue}}", "[]", "~"])
+def test_beside_a_catalog_no_folder_is_taken_for_granted(write, lake):
+    (sentence,) = problems(write(f"{GOOD}lake: {lake}\n"))
+    assert ": lake" in sentence
+    assert sentence.endswith("lake.warehouse is missing") == ("catalog" in lake)
+
+
 def test_urls_and_absolute_paths_stay(write):
     text = GOOD.replace("path: in", "path: s3://b/in").replace("path: out", "path: /data/out")
     migration = load_migration(write(text + "lake: {warehouse: s3a://b/lake}\n"))

@@ -15,7 +15,7 @@ from waybill.lake.sizing import SHUFFLED
 from waybill.lake_columns import CHANGES, columns_of
 from waybill.merge.column_types import holds
 from waybill.merge.columns import OWN_COLUMNS
-from waybill.merge.short_images import left_out
+from waybill.merge.short_images import may_leave_out
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -104,7 +104,7 @@ def plain_table(
     files = lake.stored_files(branch.table, branch.begun)
     if writer is None or files is None:
         return None
-    places = left_out(columns, metadata, branch.becomes)
+    places = may_leave_out(columns, metadata, branch.becomes)
     return Plain(name, rows, above, columns, branch, writer, tuple(files), places)
 
 

@@ -45,8 +45,11 @@ def short_images(
         others: which images have other columns besides.
         may_leave_out: the places of the columns whose texts may be left out.
     """
+    none = pc.is_null(images)
     codes: list[Any] = [
-        _codes(found, values[place], column.type) if place in may_leave_out else _stated(found)
+        _codes(found, values[place], column.type, none)
+        if place in may_leave_out
+        else _stated(found)
         for place, (column, found) in enumerate(zip(columns, texts, strict=True))
     ]
     pieces: list[Any] = []
@@ -92,10 +95,9 @@ def _stated(texts: Any) -> Any:
     return pc.binary_join_element_wise(STATED, texts, "")
 
 
-def _codes(texts: Any, values: Any, type_: str) -> Any:
-    """What short images have of a column whose texts may be left out."""
+def _codes(texts: Any, values: Any, type_: str, none: Any) -> Any:
+    """What short images have of a column whose texts may be left out; anything where none is."""
     standard = standard_texts(values, type_)
-    none = pc.and_(pc.is_null(texts), pc.is_null(standard))
     same = pc.or_(none, pc.fill_null(pc.equal(texts, standard), False))
     left_out: Any = pa.scalar(LEFT_OUT)
     if pc.all(same).as_py() is not False:
