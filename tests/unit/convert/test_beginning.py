@@ -32,6 +32,9 @@ class Lake:
     def commits(self, table: str) -> list[Commit]:
         return self.tables.get(table, [])
 
+    def batches(self, table: str) -> list[str]:
+        return [one.batch for one in self.commits(table)]
+
     def last(self, table: str, stage: str) -> Commit | None:
         return next((one for one in self.commits(table) if one.stage == stage), None)
 
