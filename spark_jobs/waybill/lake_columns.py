@@ -245,6 +245,11 @@ SCHEMA_COLUMNS = columns_of(CHANGES, "schema_id", "extra")
 """What a row of `changes` tells of a schema."""
 
 
+def dotted_name(names: Iterable[str | None]) -> str:
+    """A table's name of database, schema and table; those that are there and empty count."""
+    return ".".join(name for name in names if name is not None)
+
+
 def log_namespace(migration: str) -> str:
     """Namespace of the batch tables of a migration."""
     return f"{migration}_log"

@@ -18,15 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
+from tests.contract.outbox_rows import accepted_halves, agree_on_the_outbox
 from tests.contract.roundtrip import read_settings, rules_for
 from tests.histories import SOURCE_TYPES, column_of, image
 from tests.value_texts import HARD, edges_of
 from waybill.batches.arrow_blocks import messages_block
 from waybill.batches.bulk_decoding import BulkChangeBatches
-from waybill.batches.bulk_encoding import BulkMessageBatches
 from waybill.batches.decoding import ChangeBatches
-from waybill.batches.encoding import MessageBatches
-from waybill.batches.message_rows import CHANGE
 from waybill.batches.messages import messages_of
 from waybill.envelopes import registry
 from waybill.errors import Refusal
@@ -394,20 +392,6 @@ def test_rows_of_changes(source, seed):
     assert found == expected
 
 
-def encoded(
-    target: Side, batches: list[pa.RecordBatch], schemas: Any, folder: str, bulk: bool
-) -> list[Any]:
-    envelope = registry.get(target.name)
-    encoder = envelope.encoder(target.written(folder))  # type: ignore[misc]
-    work = MessageBatches(encoder, "label", "batch", schemas)
-    in_bulk = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
-    rows: list[Any] = []
-    for batch in batches:
-        made = in_bulk.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
-        rows += made.to_pylist()
-    return rows
-
-
 @pairs
 @properties(2)
 @given(seed=st.integers(0, 2**32))
@@ -418,14 +402,4 @@ def test_rows_of_the_outbox(source, target, seed):
         decoder = registry.get(source.name).decoder(read, rules)  # type: ignore[misc]
         work = ChangeBatches(decoder, "batch")
         table = pa.Table.from_batches(work.convert(iter([batch_of(messages)])))
-        schemas = {
-            row["schema_id"]: TableSchema.from_json(row["extra"])
-            for row in table.to_pylist()
-            if row["outcome"] == "schema"
-        }
-        accepted = table.filter(pa.compute.equal(table["outcome"], "ok")).select(CHANGE.names)
-        batches = accepted.combine_chunks().to_batches(max_chunksize=max(1, len(accepted) // 2))
-        expected = encoded(target, batches, schemas, folder, bulk=False)
-        found = encoded(target, batches, schemas, folder, bulk=True)
-    for one, other in zip(expected, found, strict=True):
-        assert one == other
+        agree_on_the_outbox(target.name, target.written(folder), *accepted_halves(table))

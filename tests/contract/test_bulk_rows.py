@@ -12,19 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
+from tests.contract.outbox_rows import accepted_halves, agree_on_the_outbox
 from tests.contract.roundtrip import write_settings
 from tests.contract.test_bulk import READ, damaged, pairs, settings_for, stream
 from tests.histories import column_of, image
 from waybill.batches.bulk_decoding import BulkChangeBatches
-from waybill.batches.bulk_encoding import BulkMessageBatches
 from waybill.batches.decoding import ChangeBatches
-from waybill.batches.encoding import MessageBatches
 from waybill.batches.message_rows import CHANGE
 from waybill.batches.messages import messages_of
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
 from waybill.lake_columns import HEADERS, TIMESTAMP
-from waybill.records import Change, Message, TableSchema, intern_schema
+from waybill.records import Change, Message, intern_schema
 from waybill.tables import TableRules
 
 
@@ -83,18 +82,6 @@ def test_rows_of_changes(source, seed):
     assert found == expected
 
 
-def encoded(target: str, batches: list[pa.RecordBatch], schemas: Any, bulk: bool) -> list[Any]:
-    envelope = registry.get(target)
-    encoder = envelope.encoder(write_settings(envelope))  # type: ignore[misc]
-    work = MessageBatches(encoder, "label", "batch", schemas)
-    in_bulk = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
-    rows: list[Any] = []
-    for batch in batches:
-        made = in_bulk.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
-        rows += made.to_pylist()
-    return rows
-
-
 @pairs
 @properties(3)
 @given(seed=st.integers(0, 2**32))
@@ -105,22 +92,7 @@ def test_rows_of_the_outbox(source, target, seed):
     decoder = envelope.decoder(settings_for(source), rules)  # type: ignore[misc]
     work = ChangeBatches(decoder, "batch", PairJoiner() if envelope.pairs else None)
     table = pa.Table.from_batches(work.convert(iter([archive_of(lines, dice)])))
-    rows = table.to_pylist()
-    schemas = {
-        row["schema_id"]: TableSchema.from_json(row["extra"])
-        for row in rows
-        if row["outcome"] == "schema"
-    }
-    accepted = table.filter(pa.compute.equal(table["outcome"], "ok")).select(CHANGE.names)
-    batches = accepted.combine_chunks().to_batches(max_chunksize=max(1, len(accepted) // 2))
-    agree_on_the_outbox(target, batches, schemas)
-
-
-def agree_on_the_outbox(target: str, batches: list[pa.RecordBatch], schemas: Any) -> None:
-    expected = encoded(target, batches, schemas, bulk=False)
-    found = encoded(target, batches, schemas, bulk=True)
-    for one, other in zip(expected, found, strict=True):
-        assert one == other
+    agree_on_the_outbox(target, write_settings(registry.get(target)), *accepted_halves(table))
 
 
 @pytest.mark.parametrize("target", [e.name for e in registry.all_envelopes() if e.bulk_writer])
@@ -146,4 +118,7 @@ def test_rows_of_snapshots_in_the_outbox(target, full_row, sequence):
     rows = pa.Table.from_batches([batch])
     accepted = rows.filter(pa.compute.equal(rows["outcome"], "ok")).select(CHANGE.names)
     assert len(accepted) == len(changes)
-    agree_on_the_outbox(target, accepted.combine_chunks().to_batches(), {schema.id: schema})
+    written = write_settings(registry.get(target))
+    agree_on_the_outbox(
+        target, written, accepted.combine_chunks().to_batches(), {schema.id: schema}
+    )

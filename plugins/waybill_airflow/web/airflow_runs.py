@@ -19,6 +19,9 @@ from waybill_airflow.params import BATCH_PATTERN, batch_of
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+RUNS_SEARCHED = 1000
+"""Where a run is looked for by its batch, so many of the newest are asked."""
+
 
 class RunFacts(NamedTuple):
     """A run.

@@ -12,7 +12,7 @@ from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN, UNDER_WAY
 from waybill.protocol import CAPABILITIES
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
-from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
+from waybill_airflow.web.airflow_runs import RUNS_SEARCHED, RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
 from waybill_airflow.web.failed_batches import FAILED
 from waybill_airflow.web.file_view import FileView, file_view
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
 SHOWN_TABLES = 100
-
-RUNS_SEARCHED = 1000
-"""So many of the newest runs are asked which batch they stand for."""
 
 
 class TargetView(NamedTuple):

@@ -10,7 +10,7 @@ from waybill.errors import WaybillError
 from waybill.overview.files import read_failure, read_index, read_source
 from waybill.overview.schema import Place, place_of
 from waybill_airflow.lake_access import in_lake_of
-from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
+from waybill_airflow.web.airflow_runs import RUNS_SEARCHED, DagFacts, dag_facts
 from waybill_airflow.web.batch_charts import charts_of
 from waybill_airflow.web.condition import (
     BUSY,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from waybill_airflow.web.charts import Chart
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
-
-RUNS_SEARCHED = 1000
-"""So many of the newest runs are looked through for those of batches that are not done."""
 
 
 class FailureView(NamedTuple):

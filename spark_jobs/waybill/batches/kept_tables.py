@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from waybill.envelopes.pairs import DUPLICATE
+from waybill.lake_columns import dotted_name
 from waybill.mapping.changes import STATEMENT
 from waybill.mapping.rules import NOT_MET, fits
 from waybill.mapping.shards import EMPTIED, OF_ONE, VOID
@@ -56,7 +57,7 @@ class KeptTables:
             mask = np.array(kept, np.bool_)
             found_rows = zip(outcomes, kept, zip(*columns, strict=True), strict=True)
             met = {names for o, k, names in found_rows if k and o != "schema"}
-            self.met |= set(map(_qualified, met))
+            self.met |= set(map(dotted_name, met))
             self.rows += sum(o != "schema" for o, k in zip(outcomes, kept, strict=True) if k)
             found = batch.filter(pa.array(mask))
             if found.num_rows:
@@ -71,8 +72,3 @@ class KeptTables:
             found = bool(table) and fits((whole, short), self._tables)
             self._known[names] = found
         return found
-
-
-def _qualified(names: tuple[str | None, ...]) -> str:
-    """The name that the merge knows a table by."""
-    return ".".join(part for part in names if part is not None)

@@ -31,7 +31,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.rebuilt_rows import ADDED_TO, RebuiltTables, without
 from waybill.lake.replaced_changes import Replaced
 from waybill.lake.table_properties import kept_since
-from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT
+from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT, dotted_name
 from waybill.mapping.rules import fits
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
@@ -218,7 +218,7 @@ class Reload:
             Replaced(database, schema, table, name, batch)
             for database, schema, table, name in sorted(brought - known, key=str)
         ]
-        self._names = sorted({_qualified(one[:3]) for one in brought})
+        self._names = sorted({dotted_name(one[:3]) for one in brought})
         if any(row.half for row in rows):
             # The batch has these halves again, and they are to meet as they are decoded now.
             listed = ", ".join(map(literal, names))
@@ -270,10 +270,6 @@ class Reload:
             values |= {**names, "batch": one.batch, "reason": one.by, "outcome": REBUILT}
             rows.append([*values.values()])
         self.branch.append_rows(rows, CHANGES)
-
-
-def _qualified(names: tuple[str | None, ...]) -> str:
-    return ".".join(part for part in names if part is not None)
 
 
 def _spellings(qualified: str) -> tuple[str, str]:

@@ -92,9 +92,7 @@ def check_schema_renames(text: str | None, source: TableSchema, rules: Rules) ->
         return
     for rename in _stated(text, source, rules):
         for pattern, before, now in _samples(rename, source, rules):
-            if not (rules.selects(before) and rules.selects(now)):
-                continue
-            shown = newly_shown(rules.rules_of(before), rules.rules_of(now), source.dialect)
+            shown = newly_shown(rules, before, now, source.dialect)
             if shown is None:
                 continue
             message = (

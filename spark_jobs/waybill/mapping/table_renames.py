@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from waybill.mapping.rules import Rule, Rules
+    from waybill.mapping.rules import Rules
     from waybill.records import TableSchema
 
 _HINT = re.compile(r"rename|\bschema\b", re.IGNORECASE)
@@ -166,9 +166,7 @@ def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> 
     if text is None or not _HINT.search(text):
         return
     for old, new in _in_the_end(_stated(text, source), source):
-        if not (rules.selects(old) and rules.selects(new)):
-            continue
-        shown = newly_shown(rules.rules_of(old), rules.rules_of(new), source.dialect)
+        shown = newly_shown(rules, old, new, source.dialect)
         if shown is None:
             continue
         message = (
@@ -265,17 +263,22 @@ def _called(name: TableName, source: TableSchema) -> TableSchema:
     return table_called([p.text if p.quoted else exact(p.text) for p in name], source) or source
 
 
-def newly_shown(before: list[Rule], now: list[Rule], dialect: str) -> str | None:
+def newly_shown(rules: Rules, old: TableSchema, new: TableSchema, dialect: str) -> str | None:
     """What the rules of a table's old name hide and those of its new one show.
 
     Args:
-        before: the rules that the old name has.
-        now: those that the new name has.
+        rules: the mapping.
+        old: the table under its old name.
+        new: the table under its new name.
         dialect: the source's SQL.
 
     Returns:
-        A column, or a pattern of columns; None where there is nothing.
+        A column, or a pattern of columns; None where there is nothing, also as one of the names is
+        left out.
     """
+    if not (rules.selects(old) and rules.selects(new)):
+        return None
+    before, now = rules.rules_of(old), rules.rules_of(new)
     hides = [pattern for rule in now for pattern in (*rule.drop, *rule.masks)]
     keeps = [rule.keep for rule in now if rule.keep is not None]
     for pattern in (pattern for rule in before for pattern in (*rule.drop, *rule.masks)):

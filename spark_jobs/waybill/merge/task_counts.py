@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waybill.lake_columns import CHANGES, columns_of
+from waybill.lake_columns import CHANGES, columns_of, dotted_name
 from waybill.order import CHANGE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def named(counted: Iterable[pa.RecordBatch]) -> list[Row]:
         # The time itself may be none of Python's.
         for row, at in zip(batch.drop_columns(["time"]).to_pylist(), micros, strict=True):
             parts = (row["database"], row["schema"], row["table"] or None)
-            name = ".".join(part for part in parts if part is not None)
+            name = dotted_name(parts)
             found.append(Row(qualified=name or row["topic"], **row, micros=at))
     return found
 

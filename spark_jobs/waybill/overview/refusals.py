@@ -8,6 +8,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from waybill.lake.history import Chosen
+from waybill.lake_columns import dotted_name
 from waybill.merge.position import held_merge
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def _table(row: dict[str, Any]) -> str | None:
     if "database" not in row:
         name: str | None = row["table"]
         return name
-    parts = (row[part] for part in ("database", "schema", "table"))
-    return ".".join(part for part in parts if part is not None)
+    return dotted_name(row[part] for part in ("database", "schema", "table"))
 
 
 def _shown(row: dict[str, Any], by: str) -> dict[str, Any]:

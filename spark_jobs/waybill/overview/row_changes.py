@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
 from waybill.lake.replaced_changes import replaced_in
+from waybill.lake_columns import dotted_name
 from waybill.merge.position import order_of, position_after, position_of
 from waybill.merge.renamings import above, present_key
 from waybill.order import FULL_ROW
@@ -285,7 +286,7 @@ def qualified_name(row: dict[str, Any]) -> str:
 
 def written_name(row: dict[str, Any]) -> str:
     """A table's name as people write it; parts that are there and empty count."""
-    return ".".join(row[p] for p in ("database", "schema", "table") if row[p] is not None)
+    return dotted_name(row[part] for part in NAMES)
 
 
 def key_as_text(key: str) -> dict[str, str | None]:

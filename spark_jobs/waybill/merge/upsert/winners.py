@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waybill.lake_columns import dotted_name
 from waybill.merge.upsert.kernels import hashes_of, newest_rows
 from waybill.records import ROW_OPERATIONS
 
@@ -117,8 +118,7 @@ def qualified(
     database: str | None, schema: str | None, table: str | None, topic: str | None
 ) -> str | None:
     """The source table's name, as `waybill.merge.increment.QUALIFIED` has it."""
-    names = [name for name in (database, schema, table or None) if name is not None]
-    return ".".join(names) or topic
+    return dotted_name((database, schema, table or None)) or topic
 
 
 def _wanted(batch: pa.RecordBatch, tables: Mapping[str, Wanted]) -> pa.Table:
