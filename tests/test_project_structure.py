@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
 import os
@@ -352,3 +353,36 @@ def test_two_versions_of_one_package_are_found():
     first = "a==1 \\\n    --hash=sha256:00\nb-c==2 ; python_version < '3.13'\nb-c==3\n"
     assert disagreements(first, "a==1\nB_c==3\n") == ["b-c"]
     assert disagreements(first, "d==9\na==1\n") == []
+
+
+def test_what_tests_import_from_each_other_is_there():
+    """A module of tests that fails on import hides all of its tests."""
+
+    def names(path: Path) -> set[str]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        return {
+            name.asname or name.name
+            for node in tree.body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in node.names
+        } | {
+            found.id if isinstance(found, ast.Name) else found.name
+            for node in tree.body
+            for found in ast.walk(node)
+            if isinstance(found, ast.FunctionDef | ast.ClassDef)
+            or (isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store))
+        }
+
+    missing = []
+    for path in (PROJECT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tests"):
+                continue
+            place = PROJECT / node.module.replace(".", "/")
+            module = place.with_suffix(".py")
+            there = names(module) if module.exists() else set()
+            for name in node.names:
+                is_module = (place / name.name).is_dir() or (place / f"{name.name}.py").exists()
+                if name.name not in there and not is_module:
+                    missing.append(f"{path.relative_to(PROJECT)}: {node.module}.{name.name}")
+    assert missing == []

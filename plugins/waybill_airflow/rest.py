@@ -36,9 +36,18 @@ class Client:
         self._token = answer["access_token"]
 
     def get(self, *path: str, **query: str) -> Any:
-        """What stands at a path below /api/v2; its parts are quoted here."""
+        """What stands at a path below /api/v2; its parts are quoted here.
+
+        A read changes nothing: a server that was too busy to answer is asked once more.
+        """
         text = "&".join(f"{key}={quote(value, safe='')}" for key, value in query.items())
-        return self.call("GET", _path(path) + (f"?{text}" if text else ""))
+        path_and_query = _path(path) + (f"?{text}" if text else "")
+        try:
+            return self.call("GET", path_and_query)
+        except RestError as error:
+            if not isinstance(error.__cause__, TimeoutError):
+                raise
+            return self.call("GET", path_and_query)
 
     def post(self, *path: str, body: dict[str, Any]) -> Any:
         """Post a body to a path below /api/v2."""

@@ -30,13 +30,13 @@ def agree_on_the_outbox(
     target: str, settings: Any, batches: list[pa.RecordBatch], schemas: Schemas
 ) -> None:
     """Both ways write the same rows; `settings` are those of writing."""
-    expected = _encoded(target, settings, batches, schemas, bulk=False)
-    found = _encoded(target, settings, batches, schemas, bulk=True)
+    expected = encoded(target, settings, batches, schemas, bulk=False)
+    found = encoded(target, settings, batches, schemas, bulk=True)
     for one, other in zip(expected, found, strict=True):
         assert one == other
 
 
-def _encoded(
+def encoded(
     target: str,
     settings: Any,
     batches: list[pa.RecordBatch],

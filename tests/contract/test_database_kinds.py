@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from tests.contract.outbox_rows import agree_on_the_outbox, encoded
 from tests.contract.roundtrip import rules_for, write_settings
 from tests.contract.test_bulk import WRITTEN, agree, settings_for
-from tests.contract.test_bulk_rows import agree_on_the_outbox, encoded
 from tests.histories import column_of, image
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.message_rows import CHANGE
@@ -80,8 +80,9 @@ def test_changes_of_the_lake(target):
     rows = pa.Table.from_batches([ChangeBatches(decoder, "batch", None).rows(changes)])
     accepted = rows.filter(pa.compute.equal(rows["outcome"], "ok")).select(CHANGE.names)
     (batch,) = accepted.combine_chunks().to_batches()
-    agree_on_the_outbox(target, [batch], {SCHEMA.id: SCHEMA})
-    written = encoded(target, [batch], {SCHEMA.id: SCHEMA}, bulk=True)
+    settings = write_settings(registry.get(target))
+    agree_on_the_outbox(target, settings, [batch], {SCHEMA.id: SCHEMA})
+    written = encoded(target, settings, [batch], {SCHEMA.id: SCHEMA}, bulk=True)
     counting = {row["offset"] for row in written if "database_kind" in (row["losses"] or ())}
     named = {change.message.offset for change in changes if kind_of(change) is not None}
     assert named

@@ -70,6 +70,17 @@ def test_one_that_fails_is_named_and_the_others_end(run, order):
     assert done.stdout.endswith("== failures\ntests/s3/test_it.py::test_it\n")
 
 
+def test_what_failed_beside_others_runs_again_alone(run):
+    done = run(
+        spark=PASSES,
+        s3=f'case "$*" in *--last-failed*) echo alone ;; *) {FAILS} ;; esac',
+    )
+    assert done.returncode == 0
+    assert summary(done) == {"spark": "passed", "s3": "passed alone"}
+    assert "== failed beside others\ntests/s3/test_it.py::test_it\n" in done.stdout
+    assert done.stdout.count("asked") == 3
+
+
 def test_one_without_tests_to_run_fails(run):
     done = run(spark="exit 5", s3=PASSES)
     assert done.returncode == 1

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from tests.contract.outbox_rows import accepted_halves, encoded
+from tests.contract.roundtrip import write_settings
 from tests.contract.test_bulk import Outcome, agree, one_by_one
-from tests.contract.test_bulk_rows import archive_of, encoded
+from tests.contract.test_bulk_rows import archive_of
 from waybill.batches.decoding import ChangeBatches
-from waybill.batches.message_rows import CHANGE
 from waybill.envelopes import registry
-from waybill.records import TableSchema
 from waybill.tables import TableRules
 
 MESSAGE: dict[str, Any] = {
@@ -63,14 +63,9 @@ def test_a_statement_goes_on_to_canal_by_the_lake():
     decoder = envelope.decoder(envelope.decode_settings(), TableRules())
     archive = archive_of(LINES, random.Random(1))
     table = pa.Table.from_batches(ChangeBatches(decoder, "batch").convert(iter([archive])))
-    schemas = {
-        row["schema_id"]: TableSchema.from_json(row["extra"])
-        for row in table.to_pylist()
-        if row["outcome"] == "schema"
-    }
-    accepted = table.filter(pa.compute.equal(table["outcome"], "ok")).select(CHANGE.names)
-    batches = accepted.combine_chunks().to_batches()
-    expected = encoded("canal", batches, schemas, bulk=False)
-    assert encoded("canal", batches, schemas, bulk=True) == expected
+    batches, schemas = accepted_halves(table)
+    settings = write_settings(envelope)
+    expected = encoded("canal", settings, batches, schemas, bulk=False)
+    assert encoded("canal", settings, batches, schemas, bulk=True) == expected
     came = [value for value in archive.column("value").to_pylist() if value]
     assert sorted(row["value"] for row in expected) == sorted(came)
