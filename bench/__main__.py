@@ -107,6 +107,15 @@ def looks() -> None:
         console.print(table_of(figures))
 
 
+def tables() -> None:
+    """A topic of a thousand tables."""
+    from bench.many_tables import table_of
+
+    given = {"tables": 1_000, "touched": 50}
+    if figures := in_its_own_process("tables", "many_tables", "", given, alone=True):
+        console.print(table_of(figures))
+
+
 def pages() -> None:
     """The pages in Airflow, with lakes on a disk and in object storage."""
     from bench.pages import STORES, table_of
@@ -152,17 +161,27 @@ def to_kafka(topics: dict[str, Topic]) -> None:
 def end_to_end(topics: dict[str, Topic]) -> None:
     """One topic through all stages into another, both of a broker."""
     table = Table(title="Canal to Debezium, topic to topic, local[2], broker on the same cores")
-    for name in ("stage", "seconds", "thousand messages/s"):
+    names = ("seconds", "thousand messages/s", "processor µs a message", "this process, MiB")
+    for name in ("stage", *names, "JVM", "largest worker"):
         table.add_column(name, justify="left" if name == "stage" else "right")
     lines = str(topics["canal"].lines)
     figures: Any = in_its_own_process("line", "line", "", json.dumps(lines), alone=True)
     if figures is None:
         return
-    whole = sum(figures["seconds"].values())
-    for stage, seconds in (*figures["seconds"].items(), ("all of them", whole)):
-        table.add_row(stage, f"{seconds:.1f}", f"{figures['messages'] / seconds / 1000:.0f}")
+    messages = figures["messages"]
+    rows = [(stage, figures["seconds"][stage], figures["cpu"][stage]) for stage in figures["cpu"]]
+    rows.append(("all of them", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    for stage, seconds, used in rows:
+        peaks = figures["memory"].get(stage, {})
+        table.add_row(
+            stage,
+            f"{seconds:.1f}",
+            f"{messages / seconds / 1000:.0f}",
+            f"{used / messages * 1e6:.1f}",
+            *(f"{peaks[kind]:,}" if peaks.get(kind) else "" for kind in ("own", "jvm", "worker")),
+        )
     console.print(table)
-    console.print(f"{figures['messages']:,} messages, peak {memory(figures)} MiB")
+    console.print(f"{messages:,} messages")
 
 
 def in_the_lake(topics: dict[str, Topic]) -> None:
@@ -235,7 +254,7 @@ def main(
         list[str] | None,
         typer.Option(
             help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or goals, "
-            "storage, memory, pages and wide (not by default)."
+            "storage, tables, memory, pages and wide (not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -261,6 +280,7 @@ def main(
         "upkeep": lambda: after_upkeep(batches),
         "wide": lambda: very_many_columns(envelope or registry.names()),
         "looks": looks,
+        "tables": tables,
         "pages": pages,
     }
     for part in without_topics.keys() & set(parts):

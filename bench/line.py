@@ -2,7 +2,7 @@
 
 `python -m bench.line` starts a broker, fills a topic, runs one batch of it to a topic of another
 envelope and prints one JSON object: messages, and of every stage seconds of the clock and of the
-processor, without the broker's.
+processor and the peak of each process's memory in MiB, without the broker's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from bench.cpu import cpu_seconds
 from bench.kafka import FEW, PARTITIONS, fill
 from bench.measures import print_figures
+from bench.memory import PeakByProcess
 from bench.topics import DECLARED
 from stack.kafka import Broker
 
@@ -60,16 +61,18 @@ def measure(lines: str, scratch: Path, turns: int = 1) -> dict[str, Any]:
         spark = start_session(spec("few"), "bench")
         for stage in STAGES:
             run_stage(stage, spec("few"), "b1", spark)
-        seconds, used = {}, {}
+        seconds, used, peaks = {}, {}, {}
         for name in whole:
             for stage in STAGES:
                 before, start = cpu_seconds([broker.pid]), time.monotonic()
-                report = run_stage(stage, spec(name), "b1", spark)
+                with PeakByProcess(apart=broker.pid) as memory:
+                    report = run_stage(stage, spec(name), "b1", spark)
+                peaks[stage] = {kind: round(peak) for kind, peak in memory.peaks.items()}
                 seconds[stage] = time.monotonic() - start
                 used[stage] = cpu_seconds([broker.pid]) - before
             assert report.rows_out >= messages, report
         spark.stop()
-    return {"messages": messages, "seconds": seconds, "cpu": used}
+    return {"messages": messages, "seconds": seconds, "cpu": used, "memory": peaks}
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ def many_tables(plan: Plan, scratch: Path) -> dict[str, Any]:
     for turn in range(plan.turns + 1):
         for name, tables in (("many", many), ("one", 1)):
             path = scratch / f"{name}{turn}.jsonl"
-            path.write_bytes(b"".join(_interleaved(tables, many * EACH // tables, turn)))
-            names = {f"bench.{_table(i)}": DECLARED["bench.orders"] for i in range(tables)}
+            path.write_bytes(b"".join(interleaved(tables, many * EACH // tables, turn)))
+            names = {f"bench.{table_name(i)}": DECLARED["bench.orders"] for i in range(tables)}
             spec = spec_of(f"{name}{turn}", scratch, str(path), tables=names)
             for stage in ("snapshot", "convert", "merge", "validate"):
                 before = cpu_seconds()
@@ -39,7 +39,7 @@ def many_tables(plan: Plan, scratch: Path) -> dict[str, Any]:
                 if turn and stage in ("merge", "validate"):
                     used[name] += cpu_seconds() - before
     spark.stop()
-    return {"G5": {"one": used["many"], "other": used["one"]}}
+    return {"G5": {"one": used["many"], "other": used["one"]}, "counted": plan.turns}
 
 
 def small_batch(_: Plan, scratch: Path) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def small_batch(_: Plan, scratch: Path) -> dict[str, Any]:
     spark = start_session(spec, "bench")
     taken, used, stages = [], [], []
     for turn in range(FEW_TURNS):
-        (folder / f"{turn:03d}.jsonl").write_bytes(b"".join(_interleaved(1, FEW, turn)))
+        (folder / f"{turn:03d}.jsonl").write_bytes(b"".join(interleaved(1, FEW, turn)))
         before, start = cpu_seconds(), time.monotonic()
         done = run_migration(spec, batch=f"b{turn:03d}", spark=spark)
         taken.append(time.monotonic() - start)
@@ -67,15 +67,15 @@ def small_batch(_: Plan, scratch: Path) -> dict[str, Any]:
     }
 
 
-def _table(number: int) -> str:
+def table_name(number: int) -> str:
     return f"orders_{number:03d}"
 
 
-def _interleaved(tables: int, each: int, turn: int) -> Iterator[bytes]:
+def interleaved(tables: int, each: int, turn: int) -> Iterator[bytes]:
     """Lines of a topic of several tables, whose changes take turns."""
     streams = [written(each, max(10, each // 10), 1000 * turn + i) for i in range(tables)]
     for several in zip(*streams, strict=True):
         for i, (number, before, after) in enumerate(several):
             for line in canal(number, before, after):
-                named = f'"table":"{_table(i)}"'.encode()
+                named = f'"table":"{table_name(i)}"'.encode()
                 yield line.replace(b'"table":"orders"', named) + b"\n"

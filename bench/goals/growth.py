@@ -71,6 +71,7 @@ def increments(plan: Plan, scratch: Path) -> dict[str, Any]:
     return {
         "G3a": {"one": used["large"], "other": used["hand"]},
         "G3b": {"one": used["large"], "other": used["small"]},
+        "counted": plan.turns,
     }
 
 
@@ -123,7 +124,7 @@ def gate_of_larger_table(plan: Plan, scratch: Path) -> dict[str, Any]:
             taken = cost(partial(run_stage, "validate", spec, batch, spark))
             used[name] += taken if turn > 1 else 0
     spark.stop()
-    return {"G8": {"one": used["large"], "other": used["small"]}}
+    return {"G8": {"one": used["large"], "other": used["small"]}, "counted": plan.turns}
 
 
 def _spread(

@@ -56,4 +56,5 @@ def newest_rows(plan: Plan, scratch: Path) -> dict[str, Any]:
     return {
         "G2": {"one": used["stages"], "other": used["sql"]},
         "G11": {"one": used["stages"], "other": used["duckdb"]},
+        "counted": plan.turns - 1,
     }

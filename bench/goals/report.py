@@ -109,7 +109,8 @@ def reached(
         details.write_text(json.dumps(every, indent=1) + "\n")
         for name in names.split():
             rows[name] = _row(name, figures[name])
-            table.add_row(*_cells(name, figures[name], rows[name]))
+            counted = figures.get("counted", 1)
+            table.add_row(*_cells(name, figures[name], rows[name], counted))
     ordered = [rows[name] for name in GOALS if name in rows]
     file.write_text(json.dumps(ordered, indent=1) + "\n")
     return table
@@ -122,11 +123,14 @@ def _row(name: str, found: dict[str, float]) -> dict[str, Any]:
     return {"name": name, "value": round(value, 3), "goal": most, "met": value <= most}
 
 
-def _cells(name: str, found: dict[str, float], row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(
+    name: str, found: dict[str, float], row: dict[str, Any], counted: int
+) -> tuple[str, ...]:
+    """What the table says of a goal; `one` and `other` are the sums of so many turns."""
     goal = GOALS[name]
     seconds = f"{found['cpu']:.1f}" if "cpu" in found else ""
     if "one" in found:
-        seconds = f"{found['one']:.1f} : {found['other']:.1f}"
+        seconds = f"{found['one'] / counted:.1f} : {found['other'] / counted:.1f}"
     unit = f" {goal.unit}" if goal.unit else ""
     value, most = f"{row['value']:.2f}{unit}", f"{goal.most:g}{unit}"
     return name, goal.what, seconds, value, most, "yes" if row["met"] else "no"

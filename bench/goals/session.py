@@ -55,10 +55,10 @@ def spec_of(name: str, scratch: Path, path: str = "nowhere", **more: Any) -> Mig
     )
 
 
-def published(name: str, scratch: Path, path: str) -> Migration:
+def published(name: str, scratch: Path, path: str, **more: Any) -> Migration:
     """The same with one target, in files."""
     target = {"envelope": ENVELOPE, "files": {"path": str(scratch / "out" / name)}}
-    return spec_of(name, scratch, path, publish=[target])
+    return spec_of(name, scratch, path, publish=[target], **more)
 
 
 def first_of(lines: str, count: int, scratch: Path) -> str:

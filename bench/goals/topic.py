@@ -64,5 +64,6 @@ def whole_topic(plan: Plan, scratch: Path) -> dict[str, Any]:
         "G1": {"one": ours - used["publish"], "other": hand},
         "G4": {"one": used["validate"], "other": used["convert"]},
         "G6": {"one": used["jvm"], "other": ours},
+        "counted": plan.turns - 1,
         "seconds": {name: round(taken / (plan.turns - 1), 2) for name, taken in used.items()},
     }
