@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900 * EFFORT)]
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-KILLS = 20 * EFFORT
+KILLS = 10 if EFFORT == 1 else 20 * EFFORT
 
 POINTS = [
     "take:before:1",

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.buffer.pageSize": "2m",
 }
-"""Queries over a few rows take half the time if Java code is not made and compiled for each first.
+"""Queries over a few rows take half the time if Java code is not made and compiled for each first,
+and pages of memory of the usual 32 MiB fill Java's heap for nothing.
 
 The end-to-end tests run with what users have.
 """

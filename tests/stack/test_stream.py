@@ -77,21 +77,24 @@ def moved(stack: LocalStack, shop: ModuleType) -> Moved:
     stack.airflow.client.patch("dags", DAG, body={"is_paused": False})
     servers = {"bootstrap.servers": stack.broker.servers}
     sent = 0
-    reports: list[dict[str, dict[str, Any]]] = []
+    # Each run is asked about once: what is asked here, Airflow does not do meanwhile.
+    of_run: dict[str, dict[str, dict[str, Any]] | None] = {}
     for part in parts:
         sent += send(servers, TOPICS[0], (value.encode() for value in part))
         limit = time.monotonic() + PATIENCE
-        while sum(run["snapshot"]["rows_out"] for run in reports) < sent:
-            assert time.monotonic() < limit, reports
+        while sum(run["snapshot"]["rows_out"] for run in of_run.values() if run) < sent:
+            assert time.monotonic() < limit, of_run
             stack.airflow.check()
-            reports = [report for report in map(reports_of(stack), runs_of(stack)) if report]
-            time.sleep(1)
+            time.sleep(3)
+            for run in runs_of(stack):
+                if run not in of_run:
+                    of_run[run] = reports_of(stack, run)
     stack.airflow.client.patch("dags", DAG, body={"is_paused": True})
     final = {
         name: {tuple(row[k] for k in table["key"]): row for row in table["rows"]}
         for name, table in shop.final_state(world).items()
     }
-    return Moved(sent, reports, final)
+    return Moved(sent, [report for report in of_run.values() if report], final)
 
 
 def runs_of(stack: LocalStack) -> list[str]:
@@ -102,18 +105,16 @@ def runs_of(stack: LocalStack) -> list[str]:
     return [run for run, state in states.items() if state == "success"]
 
 
-def reports_of(stack: LocalStack) -> Any:
-    """A function from a run to its reports by stage; none where it brought nothing."""
-
-    def reports(run: str) -> dict[str, dict[str, Any]] | None:
-        found = {}
-        for stage in STAGES:
-            place = ("dags", DAG, "dagRuns", run, "taskInstances", stage)
-            entry = stack.airflow.client.get(*place, "xcomEntries", "return_value")
-            found[stage] = entry["value"]
-        return found if found["snapshot"]["rows_out"] else None
-
-    return reports
+def reports_of(stack: LocalStack, run: str) -> dict[str, dict[str, Any]] | None:
+    """The reports of a run by stage; none where it brought nothing."""
+    found = {}
+    for stage in STAGES:
+        place = ("dags", DAG, "dagRuns", run, "taskInstances", stage)
+        entry = stack.airflow.client.get(*place, "xcomEntries", "return_value")
+        found[stage] = entry["value"]
+        if stage == "snapshot" and not found[stage]["rows_out"]:
+            return None
+    return found
 
 
 def committed(stack: LocalStack, topic: str) -> Iterator[Any]:
