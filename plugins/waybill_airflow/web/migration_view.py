@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
+from waybill.overview.ends import source_and_targets
 from waybill.overview.files import read_failure, read_index, read_source
-from waybill.overview.schema import Place, place_of
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RUNS_SEARCHED, DagFacts, dag_facts
 from waybill_airflow.web.batch_charts import charts_of
@@ -29,7 +29,7 @@ from waybill_airflow.web.source_view import SourceView, source_view
 from waybill_airflow.web.wording import clock
 
 if TYPE_CHECKING:
-    from waybill.overview.schema import BatchLine, Index, Stopped, TableLine, TableWaits
+    from waybill.overview.schema import BatchLine, Index, Place, Stopped, TableLine, TableWaits
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import RunFacts
     from waybill_airflow.web.charts import Chart
@@ -134,9 +134,7 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
     failing = condition.word == FAILING
     failed_run = facts.last if failing and facts.last and facts.last.state == FAILED else None
     stopped = failed_run or _stopped(index, failing)
-    envelope = spec.source.envelope
-    ends = [("Source", Place(envelope, envelope, place_of(spec.source)))]
-    ends += [("Target", Place(t.label, t.envelope, place_of(t))) for t in spec.publish]
+    source, targets = source_and_targets(spec)
     batches = [] if index is None else index.batches
     tables = [] if index is None else index.tables
     held = [] if index is None else index.tables_waiting
@@ -144,7 +142,7 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
     return MigrationView(
         name=spec.name,
         condition=condition,
-        ends=ends,
+        ends=[("Source", source), *(("Target", target) for target in targets)],
         index=index,
         source=source_view(look, index),
         failed_run=failed_run.run_id if failed_run else "",

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from waybill.overview.ends import source_and_targets
 from waybill.overview.files import INDEX
-from waybill.overview.schema import (
-    UNDER_WAY,
-    VERSION,
-    Index,
-    Stopped,
-    decoded,
-    encoded,
-    source_and_targets,
-)
+from waybill.overview.schema import UNDER_WAY, VERSION, Index, Stopped, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,15 +8,11 @@ are written as texts, which readers of JSON do not round, and are read back as n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from waybill.report import as_texts, without_rows
-
-if TYPE_CHECKING:
-    from waybill.spec.endpoints import Source, Target
-    from waybill.spec.migration import Migration
 
 VERSION = 1
 """Raised when a field changes its meaning. Files of another version are written anew."""
@@ -299,27 +295,6 @@ class Place(msgspec.Struct, frozen=True):
     name: str
     envelope: str
     place: str
-
-
-def place_of(end: Source | Target) -> str:
-    """Where the messages of a source or a target are, for people."""
-    if end.files is not None:
-        return end.files.path
-    if end.kafka is None:
-        return ""
-    topic = getattr(end.kafka, "topic", None)
-    if topic is not None:
-        return f"topic {topic}"
-    pattern = getattr(end.kafka, "pattern", None)
-    if pattern is not None:
-        return f"topics like {pattern}"
-    return f"topics {', '.join(getattr(end.kafka, 'topics', []))}"
-
-
-def source_and_targets(spec: Migration) -> tuple[Place, list[Place]]:
-    """Where messages of a migration come from, and where they go."""
-    source = Place(spec.source.envelope, spec.source.envelope, place_of(spec.source))
-    return source, [Place(t.label, t.envelope, place_of(t)) for t in spec.publish]
 
 
 class TableWaits(msgspec.Struct, frozen=True):

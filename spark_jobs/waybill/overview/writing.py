@@ -17,6 +17,7 @@ from waybill.merge.watermark import Reached, plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
 from waybill.overview.commits import LAST, read_commits, table_rows
+from waybill.overview.ends import source_and_targets
 from waybill.overview.failures import failed_batches
 from waybill.overview.files import ACCOUNT, FILES, INDEX, index_in, reports
 from waybill.overview.schema import (
@@ -29,7 +30,6 @@ from waybill.overview.schema import (
     TableLine,
     TableWaits,
     encoded,
-    source_and_targets,
 )
 from waybill.overview.source_look import keep_planned
 from waybill.report import NEWEST, STAGES, TABLES_HELD
