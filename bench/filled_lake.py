@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -73,15 +74,40 @@ MERGED = "shop.shop_orders"
 Rows = list[dict[str, Any]]
 
 
-def filled_lake(folder: Path, batches: int) -> Path:
-    """A migration with a lake of so many batches; its file."""
+class Place(NamedTuple):
+    """Where a lake is.
+
+    Attributes:
+        lake: as the migration says it.
+        catalog: as PyIceberg takes it.
+    """
+
+    lake: dict[str, Any]
+    catalog: dict[str, str]
+
+
+def beside(folder: Path) -> Place:
+    """A lake in a folder, with its catalog in it."""
+    warehouse = folder / "lake"
+    warehouse.mkdir(parents=True)
+    catalog = {"uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": str(warehouse)}
+    return Place({"warehouse": str(warehouse)}, catalog)
+
+
+def filled_lake(folder: Path, batches: int, place: Place | None = None) -> Path:
+    """A migration with a lake of so many batches; its file.
+
+    Args:
+        folder: of the file.
+        batches: how many become visible; another one is held.
+        place: where the lake is; beside the file where left out.
+    """
     from pyiceberg.catalog.sql import SqlCatalog
 
     from waybill import lake_columns as layout
 
-    warehouse = folder / "lake"
-    warehouse.mkdir(parents=True)
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=str(warehouse))
+    where = place or beside(folder)
+    catalog = SqlCatalog("lake", **where.catalog)
     tables: dict[str, tuple[str, pa.Schema, tuple[str, ...]]] = {
         "shop_log.archive": ("snapshot", layout.ARCHIVE, ()),
         "shop_log.changes": ("convert", layout.CHANGES, ("outcome",)),
@@ -91,25 +117,35 @@ def filled_lake(folder: Path, batches: int) -> Path:
         "shop_log.published": ("publish", layout.PUBLISHED, ()),
         MERGED: ("merge", ROW, ()),
     }
-    for name, (stage, schema, partitions) in tables.items():
-        filling = _Filling(_created(catalog, name, schema, partitions), stage)
-        # The last batch is held: converted, merged and not visible.
-        for number in range(batches + (stage in ("snapshot", "convert"))):
-            filling.add(number, schema)
-        held = stage == "merge"
-        if held:
-            filling.hold(batches, schema)
-        place = filling.commit(held)
-        catalog.drop_table(name)
-        catalog.register_table(name, place)
+    made = [
+        (_Filling(_created(catalog, name, schema, partitions), stage), schema)
+        for name, (stage, schema, partitions) in tables.items()
+    ]
+    # A server answers some at a time.
+    with ThreadPoolExecutor(len(made)) as pool:
+        places = pool.map(lambda one: _filled(*one, batches), made)
+        for name, metadata in zip(tables, places, strict=True):
+            catalog.drop_table(name)
+            catalog.register_table(name, metadata)
     file = folder / "shop.yaml"
     document = {
         "name": "shop",
         "source": {"files": {"path": "in"}, "envelope": "canal"},
-        "lake": {"warehouse": "lake"},
+        "lake": where.lake,
     }
     file.write_text(json.dumps(document))
     return file
+
+
+def _filled(filling: _Filling, schema: pa.Schema, batches: int) -> str:
+    """Write all batches of a table; the place of its metadata."""
+    # The last batch is held: converted, merged and not visible.
+    for number in range(batches + (filling.stage in ("snapshot", "convert"))):
+        filling.add(number, schema)
+    held = filling.stage == "merge"
+    if held:
+        filling.hold(batches, schema)
+    return filling.commit(held)
 
 
 def _created(catalog: Catalog, name: str, schema: pa.Schema, partitions: tuple[str, ...]) -> Table:

@@ -14,7 +14,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -116,9 +116,9 @@ def run_stage(
                 _judge_earlier(migration, context)
             report = run(migration, context)
         except GateError:
-            keep_overview(migration, lake)
+            keep_overview(migration, lake, batch)
             raise
-        keep_overview(migration, lake)
+        keep_overview(migration, lake, batch)
         _log.info(
             "%s: %s in %.1f s",
             stage,
@@ -201,7 +201,9 @@ def run_migration(
         migration.ending(until_time)
     options = Options(mode, drop_held, until_time, tables=tuple(tables))
     check_tables_named(options)
-    with _session(spark, migration) as session:
+    with ExitStack() as ended:
+        with failures_kept(migration, "", waybill.batch):
+            session = ended.enter_context(_session(spark, migration))
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
             try:
                 report = run_stage(stage, migration, waybill.batch, session, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -101,6 +102,24 @@ def test_a_page_reads_a_handful_of_files(client, manager, reads, monkeypatch):
         reads.clear()
         client.get(path)
         assert [Path(place).name for place in reads] == names
+
+
+def test_the_list_says_how_old_is_what_it_shows_of_object_storage(client, monkeypatch):
+    monkeypatch.setattr(lake_outlines, "_away", {})
+    page = read(client, "/migrations")
+    assert page.attributes("data-again") == []
+    assert "What lakes in object storage" not in page.text
+    ((folder, (when, said)),) = lake_outlines._away.items()
+    lake_outlines._away[folder] = when - lake_outlines.FRESH - 2, said
+    page = read(client, "/migrations")
+    assert "What one lake in object storage said is up to 12 s old; newer figures" in page.text
+    assert page.attributes("data-again") == ["3000"]
+    limit = time.monotonic() + 30
+    while not lake_outlines._behind.is_idle:
+        assert time.monotonic() < limit
+    page = read(client, "/migrations")
+    assert page.attributes("data-again") == []
+    assert "What lakes in object storage" not in page.text
 
 
 def test_files_of_migrations_are_read_once_while_they_stay(client, shown, monkeypatch):

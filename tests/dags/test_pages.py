@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.dags.asking import (
     FAILED,
     HELD,
     RUN,
+    Read,
     figures_of,
     held,
     read,
@@ -17,7 +19,7 @@ from tests.dags.asking import (
 from tests.dags.showcase import HOSTILE, Showcase, tampered
 from waybill.errors import Code, ConfigurationError
 from waybill.overview.files import read_index
-from waybill.overview.keeping import failures_kept
+from waybill.overview.keeping import failures_kept, keep_overview
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import LocalStore
 from waybill_airflow.web import condition, migration_view
@@ -43,6 +45,40 @@ def test_the_worst_comes_first(client):
     ]
     assert "torn.yaml:2: is not YAML" in page.text
     assert dict(zip(*figures_of(page), strict=True))["of 11 need a look"] == "8"
+
+
+def test_a_row_of_the_list_has_all_its_figures(client, runs, shown):
+    soon = datetime.now(UTC) + timedelta(hours=2, minutes=1)
+    runs.dags["orders_held"] = DagFacts(next_run=soon)
+    text = client.get("/migrations").text
+    rows = [Read(part) for part in text.split('<tr role="row">')]
+    (row,) = [row for row in rows if "/waybill/dags/orders_held" in row.attributes("href")]
+    index = read_index(load_migration(shown.migrations / "orders_held.yaml"))
+    assert (len(index.batches), index.batches[1].batch, index.lag) == (22, HELD, 100_310)
+    # The batch behind the one that the gate holds is the last.
+    assert re.fullmatch(
+        r"orders_held oms-default → canal, datahub-blob held \S+ \w+ ago under way 48,000 0 "
+        rf"100,310 \S+ \w+ – 0 {index.refused_waiting:,} (passed ){{12}}failed not judged in 2 h",
+        row.text,
+    ), row.text
+    kinds = [attrs["class"] for tag, attrs in row.tags if tag == "li"]
+    assert kinds == ["passed"] * 12 + ["failed", "none"]
+    ((_, line),) = [one for one in row.tags if one[0] == "polyline"]
+    assert len(line["points"].split()) == 22
+
+
+def test_the_list_says_how_a_migration_starts_that_is_not_planned(
+    client, manager, runs, tmp_path, monkeypatch
+):
+    showcase, manager.known = Showcase(tmp_path), {"by_asset", "by_hand", "by_time", "paused"}
+    showcase.file("by_hand")
+    showcase.file("by_asset", "after_assets: [stock/targets/canal]")
+    for name in ("by_time", "paused"):
+        showcase.file(name, 'schedule: "@hourly"')
+    runs.dags["paused"] = DagFacts(paused=True)
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+    cells = re.findall('data-label="Next run">(.*?)</td>', client.get("/migrations").text)
+    assert cells == ["after assets", "by hand", "–", "paused"], "in the order of their names"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +164,54 @@ def test_a_batch_whose_run_failed_says_in_which_stage(client, manager, runs, tmp
     assert words() == ["failed"] * 2
     runs.dags["orders"] = DagFacts(last=mine._replace(state="running"))
     assert words() == ["under way"] * 2
+
+
+def test_a_run_of_the_command_line_that_failed_is_seen_too(
+    client, manager, runs, tmp_path, monkeypatch
+):
+    showcase, manager.known = Showcase(tmp_path), {"orders", "parcels"}
+
+    def archived(lake):
+        lake.snapshot("b-9", 41_000)
+        lake.convert("b-9")
+
+    lake = showcase.with_lake("orders", archived, batches=1)
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+    spec, new = (load_migration(showcase.migrations / "orders.yaml"), showcase.file("parcels"))
+    for one, batch, stage in ((spec, "b-9", "merge"), (new, "b-1", "")):
+        with pytest.raises(ConfigurationError), failures_kept(one, stage, batch):
+            raise ConfigurationError(f"no {HOSTILE}", code=Code.COLUMN_RENAMED)
+    pages = ("/migrations", "/dags/orders", "/batches/orders/b-9")
+    for path in pages:
+        assert "failed in merge" in read(client, path).text
+    page = read(client, "/migrations")
+    words = [word.strip() for word in page.words if word.strip() in condition.WORST_FIRST]
+    assert words == ["failing", "failing"]
+    page = read(client, "/dags/orders").text
+    assert "The stage merge of batch b-9 failed, and no stage has done its work since." in page
+    assert "The stage merge of batch b-9 stopped at " in page
+    assert f": no {HOSTILE}" in page
+    assert "WB-4005" in page
+    assert "The failed run" not in page
+    assert "The run of batch b-1 stopped at " in read(client, "/dags/parcels").text
+    page = read(client, "/batches/orders/b-9").text
+    assert "Its run failed in merge; the next run goes on from there." in page
+    assert "merge failed It has not reached this batch yet" in page
+    # Airflow tries it again.
+    runs.dags["orders"] = DagFacts(last=RunFacts("r9", "running", "b-9"))
+    runs.runs["orders", "r9"] = runs.dags["orders"].last
+    for path in pages:
+        assert "failed in" not in read(client, path).text
+        assert "under way" in read(client, path).text
+    # Its run in Airflow was to end before the merge, and did.
+    runs.runs["orders", "r9"] = RunFacts("r9", "success", "b-9")
+    runs.dags["orders"] = DagFacts(last=runs.runs["orders", "r9"])
+    for path in pages:
+        assert "failed in merge" in read(client, path).text
+    lake.merge("b-9")
+    keep_overview(spec, lake, "b-9")
+    for path in pages:
+        assert "failed in" not in read(client, path).text
 
 
 def test_a_batch_that_was_published_stays_so_whatever_its_run_says(client, runs):

@@ -100,6 +100,7 @@ def test_each_look_is_in_the_audit_log(client):
     read(client, f"{LIST}?kind=json")
     read(client, one(0))
     read(client, ROW)
+    read(client, "/verifications/orders")
     with create_session() as session:
         logged = session.scalars(select(Log).where(Log.event.like("waybill%"))).all()
         found = {(row.event, row.dag_id, row.owner): json.loads(row.extra) for row in logged}
@@ -108,6 +109,7 @@ def test_each_look_is_in_the_audit_log(client):
     assert (row["table"], row["key"]) == ("shop.parcels", "1")
     place = found["waybill_refused_message", "orders", "ann"]
     assert (place["topic"], place["offset"]) == ("shop/eu", "0")
+    assert ("waybill_verification", "orders", "ann") in found
 
 
 def test_the_list_names_each_message_once_with_its_newest_refusal(client):

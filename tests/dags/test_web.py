@@ -7,6 +7,7 @@ import sys
 import threading
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,12 @@ def test_nothing_describes_the_application():
         "/verifications/{dag_id}",
         "/gate/{dag_id}/{batch}",
     ]
+
+
+def test_no_page_keeps_the_server_s_event_loop_waiting():
+    """What is no coroutine runs in a thread of its own."""
+    for route in make_app().routes:
+        assert not iscoroutinefunction(route.endpoint), route.path
 
 
 def test_the_page_that_asks_for_the_login_is_dressed(server):

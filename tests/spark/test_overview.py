@@ -109,6 +109,10 @@ def test_batches_that_pass_are_held_are_killed_and_are_taken_along(line, monkeyp
     assert read_index(line.spec).refused_waiting == 1, "it is broken still"
 
 
+def stop(*_: object) -> None:
+    raise RuntimeError("no way on")
+
+
 def test_a_stage_that_has_committed_does_not_fail_for_it(line, monkeypatch, caplog):
     def fails(*_: object) -> None:
         raise PermissionError("no place left")
@@ -121,5 +125,11 @@ def test_a_stage_that_has_committed_does_not_fail_for_it(line, monkeypatch, capl
     assert "PermissionError: no place left" in said
     assert "\n" not in said
     assert read_index(line.spec) is None
+    with monkeypatch.context() as patch:
+        patch.setattr("waybill.convert.stage._encode", stop)
+        with pytest.raises(RuntimeError):
+            jobs.run_stage("convert", line.spec, "b-1", line.spark)
+    assert read_index(line.spec).failures == {"b-1": "convert"}
     jobs.run_stage("convert", line.spec, "b-1", line.spark)
+    assert read_index(line.spec).failures == {}
     assert states(line, "b-1") == ["done", "done", "waiting", "waiting", "waiting"]

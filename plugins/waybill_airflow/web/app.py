@@ -21,6 +21,7 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as AnyHTTPException
 
@@ -33,6 +34,7 @@ from waybill_airflow.web.formats_view import formats_view
 from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS, WITH_A_FORM
 from waybill_airflow.web.kept_objects import Settled
 from waybill_airflow.web.known_migrations import known_migration, known_migrations
+from waybill_airflow.web.lake_outlines import ask_again
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
 from waybill_airflow.web.parameters import ANY_DAG_ID, BATCH, DAG_ID, RUN_ID
@@ -95,7 +97,9 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/migrations")
     def migrations(user: GetUserDep) -> HTMLResponse:
         """All migrations that the user may see."""
-        return HTMLResponse(page("migrations", view=overview(Rights(user))))
+        view = overview(Rights(user))
+        later = BackgroundTask(ask_again, view.due) if view.due else None
+        return HTMLResponse(page("migrations", view=view), background=later)
 
     @app.get("/dags/{dag_id}", dependencies=[SEES_RUNS])
     def migration(user: GetUserDep, dag_id: str = ANY_DAG_ID) -> HTMLResponse:

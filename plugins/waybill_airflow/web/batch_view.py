@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.made_ids import made_ids_sentence
-from waybill.overview.files import read_account
+from waybill.overview.files import read_account, read_index
 from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN, UNDER_WAY
 from waybill.protocol import CAPABILITIES
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RUNS_SEARCHED, RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
-from waybill_airflow.web.failed_batches import FAILED
+from waybill_airflow.web.failed_batches import failed_stage
 from waybill_airflow.web.file_view import FileView, file_view
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def batch_view(
         return None
     run = run or runs_by_batch(spec.name, RUNS_SEARCHED).get(batch)
     refused = any(stage.refused for stage in account.stages)
-    stopped = run is not None and run.state == FAILED and account.state == UNDER_WAY
-    failed = run.stage if stopped and run is not None else None
+    failed = _failed(spec, account, run) if account.state == UNDER_WAY else None
     return BatchView(
         name=spec.name,
         account=account,
@@ -121,6 +120,12 @@ def batch_view(
         further=_further(spec, account),
         rules=_rules(account),
     )
+
+
+def _failed(spec: Migration, account: BatchAccount, run: RunFacts | None) -> str | None:
+    """The stage in which the run of a batch that is under way failed, see `failed_stage`."""
+    index = in_lake_of(spec, read_index)
+    return failed_stage(run, None if index is None else index.failures.get(account.batch))
 
 
 def _sentence(account: BatchAccount, failed: str | None) -> str:
@@ -180,6 +185,14 @@ def _lists(account: BatchAccount) -> dict[tuple[str, str], str]:
 def _further(spec: Migration, account: BatchAccount) -> list[Step]:
     """What no page lists, and what shows it."""
     steps = []
+    if any(sum(stage.extra_in.values()) for stage in account.stages):
+        steps.append(
+            Step(
+                "Rows further in were in the lake already, or are more than one of a message or of "
+                "a change; they are counted by reason above, and among the changes of the batch",
+                command=spec.command("changes", "FILE"),
+            )
+        )
     if any(stage.superseded for stage in account.stages):
         steps.append(
             Step(

@@ -11,7 +11,7 @@ from waybill_airflow.web.wording import age, clock
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from waybill.overview.schema import BatchLine, Index
+    from waybill.overview.schema import BatchLine, Index, Stopped
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import DagFacts
 
@@ -34,6 +34,10 @@ BUSY = ("queued", "running")
 """States of runs, in Airflow's words, that have not ended."""
 
 _ALL = "All that was archived is published."
+
+_LAST_RUN = (
+    "The last run failed. The log of its first red task ends with the cause in one sentence."
+)
 
 
 class Step(NamedTuple):
@@ -90,7 +94,9 @@ def condition_of(
     if index is not None and index.unjudged is not None and not busy:
         return _unjudged(spec, index.unjudged)
     if facts.last is not None and facts.last.state == "failed":
-        return _failing(spec, facts)
+        return _failing(spec, _LAST_RUN)
+    if index is not None and index.stopped is not None and not busy:
+        return _failing(spec, _stopped(index.stopped))
     if index is None or not index.batches:
         return _never(spec, facts)
     if index.tables_waiting:
@@ -162,11 +168,14 @@ def _held(spec: Migration, index: Index) -> Condition:
     return Condition(HELD, sentence, steps)
 
 
-def _failing(spec: Migration, facts: DagFacts) -> Condition:
-    sentence = (
-        "The last run failed. The log of its first red task ends with the cause in one sentence. "
-        "What earlier batches brought stays as it is."
-    )
+def _stopped(failure: Stopped) -> str:
+    what = f"The stage {failure.stage}" if failure.stage else "The run"
+    since = "no stage has done its work since" if failure.stage else "none has done any work since"
+    return f"{what} of batch {failure.batch} failed, and {since}."
+
+
+def _failing(spec: Migration, what: str) -> Condition:
+    sentence = f"{what} What earlier batches brought stays as it is."
     again = Step(
         "When the cause is fixed: continue",
         "Clear the failed task, or trigger the DAG as it is. Finished work is not repeated.",

@@ -1,7 +1,8 @@
 """What the lake of each migration says of it in short, for the page of all migrations.
 
 Hundreds of lakes take a second to ask, and what they say takes thousands of objects to hold, which
-make Python's collector walk through all that there are. So nothing is read twice that is the same.
+make Python's collector walk through all that there are. So nothing is read twice that is the same,
+and nobody waits for a lake in object storage that has said something before.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
 from waybill.overview.files import outline_stamp, read_outline, read_source
 from waybill.storage.objects.places import is_object_url
 from waybill_airflow.lake_access import in_lake_of
+from waybill_airflow.web.asking_behind import AskingBehind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,15 +32,14 @@ AT_ONCE = 16
 """Lakes that are read at a time: those in object storage answer after a while."""
 
 FRESH = 10.0
-"""For so many seconds what a lake in object storage said is shown again, and it is not asked."""
+"""For so many seconds what a lake in object storage said is shown, and it is not asked."""
 
-LONGEST = 30.0
-"""For so many seconds it may be shown again, while others are asked; not why it cannot be read."""
+OLD = 30.0
+"""From so many seconds on the page says that it is old, and looks again; from `FRESH` on where it
+is why a lake cannot be read."""
 
-DUE, SHARE = 10, 3
-"""So many lakes in object storage, or one in so many, are asked for one page, the longest ago
-first, beside those that said nothing for `LONGEST`: hundreds at a time take a second. So whoever
-looks every ten seconds never waits for all of them again."""
+LONGEST = 3600.0
+"""From so many seconds on it is not shown, and the page waits for the lake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,23 @@ class Outline:
     problem: str = ""
 
 
+class Outlines(NamedTuple):
+    """What lakes say.
+
+    Attributes:
+        found: by migration.
+        age: seconds since the lake was asked that was asked the longest ago.
+        old: how many of them are older than they should be.
+        due: migrations whose lakes are to be asked again when the page is sent, the longest ago
+            first.
+    """
+
+    found: dict[str, Outline]
+    age: float
+    old: int
+    due: list[Migration]
+
+
 _away: dict[str, tuple[float, Outline]] = {}
 """What lakes in object storage said, by the folder of the reports, and when."""
 
@@ -57,31 +75,25 @@ _here: dict[str, tuple[Stamp, Outline]] = {}
 """What lakes on a disk said, by the folder, and which files they said it with."""
 
 
-def outlines(specs: Sequence[Migration]) -> dict[str, Outline]:
+def outlines(specs: Sequence[Migration]) -> Outlines:
     """What each migration's lake says; files on a disk are read faster one after the other."""
     away = [spec for spec in specs if is_object_url(spec.lake.warehouse)]
-    known, asked = _lately(away)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = pool.map(_ask, asked)
-        found = {s.name: _newest(s) for s in specs if not is_object_url(s.lake.warehouse)}
-        return found | known | dict(zip((spec.name for spec in asked), answers, strict=True))
-
-
-def _lately(specs: Sequence[Migration]) -> tuple[dict[str, Outline], list[Migration]]:
-    """What lakes in object storage have said lately, and those that are to be asked now."""
     now = monotonic()
-    for folder, (time, outline) in list(_away.items()):
-        if time <= now - (FRESH if outline.problem else LONGEST):
+    for folder, (time, _) in list(_away.items()):
+        if time <= now - LONGEST:
             _away.pop(folder, None)
-    said = {spec.name: _away.get(spec.reports) for spec in specs}
-    asked = [spec for spec in specs if said[spec.name] is None]
-    ages = {name: now - one[0] for name, one in said.items() if one is not None}
-    due = [spec for spec in specs if ages.get(spec.name, 0) >= FRESH]
+    said = {spec.name: one for spec in away if (one := _away.get(spec.reports)) is not None}
+    unknown = [spec for spec in away if spec.name not in said]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = pool.map(_ask, unknown)
+        found = {s.name: _newest(s) for s in specs if not is_object_url(s.lake.warehouse)}
+        found |= dict(zip((spec.name for spec in unknown), answers, strict=True))
+    ages = {name: now - time for name, (time, _) in said.items()}
+    found |= {name: outline for name, (_, outline) in said.items()}
+    old = sum(age >= (FRESH if found[name].problem else OLD) for name, age in ages.items())
+    due = [spec for spec in away if ages.get(spec.name, 0) >= FRESH]
     due.sort(key=lambda spec: -ages[spec.name])
-    asked += due[: max(0, max(DUE, len(specs) // SHARE) - len(asked))]
-    names = {spec.name for spec in asked}
-    known = {name: one[1] for name, one in said.items() if one is not None and name not in names}
-    return known, asked
+    return Outlines(found, max(ages.values(), default=0.0), old, due)
 
 
 def _ask(spec: Migration) -> Outline:
@@ -89,6 +101,14 @@ def _ask(spec: Migration) -> Outline:
     outline = _read(spec)
     _away[spec.reports] = (monotonic(), outline)
     return outline
+
+
+_behind = AskingBehind(_ask)
+
+
+def ask_again(due: Sequence[Migration]) -> None:
+    """Ask lakes once more, without anybody waiting for what they say."""
+    _behind.add(due)
 
 
 def _newest(spec: Migration) -> Outline:

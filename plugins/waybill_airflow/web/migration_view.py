@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
+from waybill.overview.ends import source_and_targets
 from waybill.overview.files import read_failure, read_index, read_source
-from waybill.overview.schema import Place, place_of
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RUNS_SEARCHED, DagFacts, dag_facts
 from waybill_airflow.web.batch_charts import charts_of
@@ -23,13 +23,13 @@ from waybill_airflow.web.condition import (
     quarantine_steps,
     usual_steps,
 )
-from waybill_airflow.web.failed_batches import failed_batches
+from waybill_airflow.web.failed_batches import FAILED, failed_batches
 from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.source_view import SourceView, source_view
 from waybill_airflow.web.wording import clock
 
 if TYPE_CHECKING:
-    from waybill.overview.schema import BatchLine, Index, TableLine, TableWaits
+    from waybill.overview.schema import BatchLine, Index, Place, Stopped, TableLine, TableWaits
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import RunFacts
     from waybill_airflow.web.charts import Chart
@@ -41,7 +41,7 @@ class FailureView(NamedTuple):
     """Why a stage stopped.
 
     Attributes:
-        stage: its name.
+        stage: its name; empty where a run stopped before its first stage.
         batch: its batch.
         at: when that was.
         code: of the runbook; empty where there is none.
@@ -67,8 +67,8 @@ class MigrationView:
         ends: its source and its targets.
         index: what its lake says; None where there is nothing yet, or it cannot be read.
         source: what waits at its source, None where it was never asked.
-        failed_run: id of the last run, where that has failed.
-        failure: why it has, where a stage could say so.
+        failed_run: id of the last run, where that has failed in Airflow.
+        failure: why it has failed there or elsewhere, where a stage could say so.
         busy_run: the last run, where it has not ended.
         quarantine: what to do about refused messages.
         usual: runs that can be started at any time; empty where one would be about the same as what
@@ -131,10 +131,10 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
     except WaybillError as error:
         problem = str(error)
     condition = condition_of(spec, index, facts, now, problem)
-    failed_run = facts.last if condition.word == FAILING else None
-    envelope = spec.source.envelope
-    ends = [("Source", Place(envelope, envelope, place_of(spec.source)))]
-    ends += [("Target", Place(t.label, t.envelope, place_of(t))) for t in spec.publish]
+    failing = condition.word == FAILING
+    failed_run = facts.last if failing and facts.last and facts.last.state == FAILED else None
+    stopped = failed_run or _stopped(index, failing)
+    source, targets = source_and_targets(spec)
     batches = [] if index is None else index.batches
     tables = [] if index is None else index.tables
     held = [] if index is None else index.tables_waiting
@@ -142,11 +142,11 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
     return MigrationView(
         name=spec.name,
         condition=condition,
-        ends=ends,
+        ends=[("Source", source), *(("Target", target) for target in targets)],
         index=index,
         source=source_view(look, index),
         failed_run=failed_run.run_id if failed_run else "",
-        failure=_failure(spec, failed_run.batch, sees_values) if failed_run else None,
+        failure=_failure(spec, stopped.batch, sees_values) if stopped else None,
         busy_run=facts.last if facts.last is not None and facts.last.state in BUSY else None,
         quarantine=quarantine_steps(spec),
         usual=[] if condition.word in (HELD, NEVER_RAN) else usual_steps(spec),
@@ -160,15 +160,28 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
         tables=tables[:SHOWN_TABLES],
         more_tables=max(0, len(tables) - SHOWN_TABLES),
         batches=batches[:SHOWN_BATCHES],
-        failed=failed_batches(spec.name, batches[:SHOWN_BATCHES], facts.last, RUNS_SEARCHED),
+        failed=failed_batches(
+            spec.name,
+            batches[:SHOWN_BATCHES],
+            {} if index is None else index.failures,
+            facts.last,
+            RUNS_SEARCHED,
+        ),
         more_batches=max(0, len(batches) - SHOWN_BATCHES),
         status=spec.command("status", "FILE"),
         now=now,
     )
 
 
+def _stopped(index: Index | None, failing: bool) -> Stopped | None:
+    """The failure that the migration's condition is about; Airflow may know nothing of it."""
+    if index is None or index.stopped is None:
+        return None
+    return index.stopped if failing or index.stopped.batch == index.unjudged else None
+
+
 def _failure(spec: Migration, batch: str, sees_values: bool) -> FailureView | None:
-    """Why the last run of a migration failed; None where no stage of its batch has said so."""
+    """Why the run of a batch failed last; None where no stage of it has said so."""
     try:
         found = in_lake_of(spec, read_failure)
     except WaybillError:

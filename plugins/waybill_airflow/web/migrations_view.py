@@ -13,7 +13,7 @@ from waybill_airflow.web.failed_batches import failed_batches
 from waybill_airflow.web.known_migrations import known_migrations
 from waybill_airflow.web.lake_outlines import outlines
 from waybill_airflow.web.source_view import SourceView, source_view
-from waybill_airflow.web.wording import number
+from waybill_airflow.web.wording import NOTHING, length, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ class Row:
         formats: its source's, and those of its targets.
         condition: how it is; None where the user may not see its runs.
         facts: what Airflow says.
+        starts: how it starts where no run is planned for a time.
         index: what its lake says.
         last: its last batch.
         failed: the stage in which the run of that batch failed, empty where no stage is known to
@@ -53,6 +54,7 @@ class Row:
     formats: tuple[str, list[str]]
     condition: Condition | None
     facts: DagFacts
+    starts: str = ""
     index: Index | None = None
     last: BatchLine | None = None
     failed: str | None = None
@@ -77,12 +79,19 @@ class Overview(NamedTuple):
         broken: a sentence for each file that cannot be used.
         figures: four.
         now: as of when.
+        age: how long before that a lake in object storage was asked, at most; empty where that is
+            less than a second.
+        old: how many of them said it longer ago than should be, so that the page looks again.
+        due: migrations whose lakes are to be asked again when the page is sent.
     """
 
     rows: list[Row]
     broken: list[Condition]
     figures: list[Figure]
     now: datetime
+    age: str
+    old: int
+    due: list[Migration]
 
 
 def overview(rights: Rights) -> Overview:
@@ -96,11 +105,12 @@ def overview(rights: Rights) -> Overview:
     open_ones = [spec for spec in specs if spec.name in with_runs]
     lakes = outlines(open_ones)
     nothing = DagFacts()
-    rows = [_row(s, facts.get(s.name, nothing), lakes.get(s.name), now) for s in specs]
+    rows = [_row(s, facts.get(s.name, nothing), lakes.found.get(s.name), now) for s in specs]
     rows.sort(key=lambda row: (99 if row.condition is None else row.condition.rank, row.name))
     problems = found.problems if rights.sees_broken_files() else []
     broken = [Condition(BROKEN, problem, []) for problem in problems]
-    return Overview(rows, broken, _figures(rows, broken), now)
+    age = length(lakes.age) if lakes.age >= 1 else ""
+    return Overview(rows, broken, _figures(rows, broken), now, age, lakes.old, lakes.due)
 
 
 def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetime) -> Row:
@@ -110,13 +120,15 @@ def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetim
     index = outline.index
     condition = condition_of(spec, index, facts, now, outline.problem)
     batches = [] if index is None else index.batches
-    failed = failed_batches(spec.name, batches[:1], facts.last, RUNS_SEARCHED)
+    noted = {} if index is None else index.failures
+    failed = failed_batches(spec.name, batches[:1], noted, facts.last, RUNS_SEARCHED)
     values = [batch.rows_in for batch in reversed(batches)]
     return Row(
         name=spec.name,
         formats=formats,
         condition=condition,
         facts=facts,
+        starts=_starts(spec),
         index=index,
         last=batches[0] if batches else None,
         failed=failed.get(batches[0].batch) if batches else None,
@@ -124,6 +136,13 @@ def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetim
         line=sparkline(values),
         source=source_view(outline.source, index),
     )
+
+
+def _starts(spec: Migration) -> str:
+    """How a migration starts of which no run is planned."""
+    if spec.after_assets:
+        return "after assets"
+    return NOTHING if spec.schedule else "by hand"
 
 
 def _figures(rows: Sequence[Row], broken: Sequence[Condition]) -> list[Figure]:

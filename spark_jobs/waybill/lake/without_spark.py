@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from heapq import nsmallest
 from itertools import chain
 from pathlib import Path
@@ -33,6 +33,8 @@ from waybill.lake.table_places import TablePlaces
 from waybill.lake.table_properties import QUALIFIED
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
     from waybill.lake.planned_files import Where
     from waybill.spec.migration import Migration
 
@@ -255,9 +257,16 @@ class LakeWithoutSpark(History):
         path = re.sub(r"^file:/+", "/", place)
         if path.startswith("/"):
             return path
-        from pyiceberg.io import load_file_io
+        access = frozenset(self._access.items())
+        return _storage(access, place.partition("://")[0]).new_input(place).open()
 
-        return load_file_io(dict(self._access), place).new_input(place).open()
+
+@lru_cache(maxsize=8)
+def _storage(access: frozenset[tuple[str, str]], scheme: str) -> FileIO:
+    """Opens files of an object storage; its connections stay open from one file to the next."""
+    from pyiceberg.io import load_file_io
+
+    return load_file_io(dict(access), f"{scheme}://")
 
 
 @contextmanager

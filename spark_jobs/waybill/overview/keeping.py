@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from waybill.errors import GateError, WaybillError, described
+from waybill.overview.failures import note_failure
 from waybill.overview.files import FAILURE, reports
 from waybill.overview.schema import VERSION, StageFailure, encoded
 from waybill.storage.file_store import open_store
@@ -21,16 +22,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger("waybill")
 
 
-def keep_overview(migration: Migration, lake: History) -> None:
+def keep_overview(migration: Migration, lake: History, worked: str | None = None) -> None:
     """Write what people see of the migration (`waybill.overview`).
 
     Whoever calls has committed by now, so that nothing that goes wrong here may make them fail: the
     next stage writes all of it anew.
+
+    Args:
+        migration: the migration.
+        lake: its lake.
+        worked: see `write_overview`.
     """
     from waybill.overview.writing import write_overview
 
     try:
-        write_overview(migration, lake)
+        write_overview(migration, lake, worked)
     except Exception as error:  # noqa: BLE001 - see above
         failure = described(error)
         _log.warning(
@@ -45,6 +51,11 @@ def failures_kept(migration: Migration, stage: str, batch: str) -> Iterator[None
     """Keep why a stage stops inside of the block, and let the error go on.
 
     A batch that the gate holds is no failure: its result says why.
+
+    Args:
+        migration: the migration.
+        stage: its name; empty where a run stops before its first stage.
+        batch: its batch.
     """
     try:
         yield
@@ -69,8 +80,10 @@ def _keep_failure(migration: Migration, stage: str, batch: str, error: Exception
         found["message"] if expected else f"{found['kind']}: {found['message']}",
     )
     try:
-        with open_store(reports(migration)).write(FAILURE) as stream:
+        store = open_store(reports(migration))
+        with store.write(FAILURE) as stream:
             stream.write(encoded(failure))
+        note_failure(migration, store, failure)
     except Exception as other:  # noqa: BLE001 - the stage's own error is the one that counts
         unwritten = described(other)
         _log.warning(

@@ -1,22 +1,18 @@
 """The files of the overview, field by field.
 
 `<warehouse>/<migration>/reports/<batch>/waybill.json` is a `BatchAccount`,
-`<warehouse>/<migration>/reports/_index.json` an `Index`, and `_source.json` beside it a
-`SourceLook`. Times are milliseconds since 1970. Numbers
-of 2^53 and more are written as texts, which readers of JSON do not round, and are read back as
-numbers.
+`<warehouse>/<migration>/reports/_index.json` an `Index`, `_source.json` beside it a `SourceLook`,
+and `_failure.json` a `StageFailure`. Times are milliseconds since 1970. Numbers of 2^53 and more
+are written as texts, which readers of JSON do not round, and are read back as numbers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from waybill.report import as_texts, without_rows
-
-if TYPE_CHECKING:
-    from waybill.spec.endpoints import Source, Target
 
 VERSION = 1
 """Raised when a field changes its meaning. Files of another version are written anew."""
@@ -301,21 +297,6 @@ class Place(msgspec.Struct, frozen=True):
     place: str
 
 
-def place_of(end: Source | Target) -> str:
-    """Where the messages of a source or a target are, for people."""
-    if end.files is not None:
-        return end.files.path
-    if end.kafka is None:
-        return ""
-    topic = getattr(end.kafka, "topic", None)
-    if topic is not None:
-        return f"topic {topic}"
-    pattern = getattr(end.kafka, "pattern", None)
-    if pattern is not None:
-        return f"topics like {pattern}"
-    return f"topics {', '.join(getattr(end.kafka, 'topics', []))}"
-
-
 class TableWaits(msgspec.Struct, frozen=True):
     """A table whose changes wait for a person's decision about its columns.
 
@@ -330,6 +311,17 @@ class TableWaits(msgspec.Struct, frozen=True):
     since: str
     why: str
     changes: int = 0
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """A stage that has failed: its batch, its name, and when, in milliseconds since 1970.
+
+    The name is empty where a run failed before its first stage.
+    """
+
+    batch: str
+    stage: str
+    at: int
 
 
 class Index(msgspec.Struct, frozen=True):
@@ -356,6 +348,9 @@ class Index(msgspec.Struct, frozen=True):
         merged: snapshot of the record of merges that `tables` shows.
         tables: in the order of their names.
         tables_waiting: those whose changes wait, while all others go on.
+        stopped: the stage that has failed since the last one that did its work; None where none
+            has. Of one that was killed or interrupted nobody knows.
+        failed: by batch that is under way, the stage in which its run failed before that.
     """
 
     version: int
@@ -377,6 +372,14 @@ class Index(msgspec.Struct, frozen=True):
     merged: int | None = None
     tables: list[TableLine] = []
     tables_waiting: list[TableWaits] = []
+    stopped: Stopped | None = None
+    failed: dict[str, str] = {}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """By batch the stage in which its run has failed."""
+        last = {} if self.stopped is None else {self.stopped.batch: self.stopped.stage}
+        return {**self.failed, **last}
 
 
 class PartitionLook(msgspec.Struct, frozen=True):
@@ -434,7 +437,7 @@ class StageFailure(msgspec.Struct, frozen=True):
     Attributes:
         version: `VERSION`.
         batch: its batch.
-        stage: its name.
+        stage: its name; empty where a run failed before its first stage.
         at: when that was, milliseconds since 1970.
         code: of the runbook; empty where the error has none.
         title: of the runbook's section.

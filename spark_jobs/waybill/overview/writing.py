@@ -17,6 +17,8 @@ from waybill.merge.watermark import Reached, plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
 from waybill.overview.commits import LAST, read_commits, table_rows
+from waybill.overview.ends import source_and_targets
+from waybill.overview.failures import failed_batches
 from waybill.overview.files import ACCOUNT, FILES, INDEX, index_in, reports
 from waybill.overview.schema import (
     HELD,
@@ -25,11 +27,9 @@ from waybill.overview.schema import (
     BatchAccount,
     BatchLine,
     Index,
-    Place,
     TableLine,
     TableWaits,
     encoded,
-    place_of,
 )
 from waybill.overview.source_look import keep_planned
 from waybill.report import NEWEST, STAGES, TABLES_HELD
@@ -51,12 +51,17 @@ AT_ONCE = 16
 """Files that are written at a time; only the first overview of an old lake has many."""
 
 
-def write_overview(spec: Migration, lake: History) -> Index:
+def write_overview(spec: Migration, lake: History, worked: str | None = None) -> Index:
     """Write what is known now: the accounts that changed, and the index last.
 
     All of it follows from the lake's metadata, so that a write that was lost, or that was overtaken
     by another run's, is made good by the next one. Batches whose commits have expired stay in the
-    index as they were.
+    index as they were, and so does which runs have failed.
+
+    Args:
+        spec: the migration.
+        lake: its lake.
+        worked: the batch of which a stage has just done its work, None where none has.
 
     Raises:
         ConfigurationError: the folder cannot be written.
@@ -86,7 +91,7 @@ def write_overview(spec: Migration, lake: History) -> Index:
     # What was not read again, or is not in the lake any more.
     lines += [line for line in kept.values() if line.began <= since]
     lines.sort(key=lambda line: (line.began, line.batch), reverse=True)
-    index = _index(spec, lake, commits, before, lines[:LAST])
+    index = _index(spec, lake, commits, before, lines[:LAST], worked)
     with store.write(INDEX) as stream:
         stream.write(encoded(index))
     keep_planned(spec, store, commits)
@@ -155,6 +160,7 @@ def _index(
     commits: Commits,
     before: Index | None,
     lines: list[BatchLine],
+    worked: str | None,
 ) -> Index:
     held = commits.held
     waits = None if held is None else held.merge.batch
@@ -167,12 +173,16 @@ def _index(
     counted = quarantine(lake, commits, None if before is None else before.quarantine)
     lag = lag_of(commits)
     merged = next(commits.merges.of("merge"), None)
+    source, targets = source_and_targets(spec)
+    failed = failed_batches(before, lines)
+    if worked is not None:
+        failed.pop(worked, None)
     return Index(
         version=VERSION,
         migration=spec.name,
         written=int(time.time() * 1000),
-        source=Place(spec.source.envelope, spec.source.envelope, place_of(spec.source)),
-        targets=[Place(t.label, t.envelope, place_of(t)) for t in spec.publish],
+        source=source,
+        targets=targets,
         batches=lines,
         waiting=waiting_before(commits),
         lag=lag.messages,
@@ -187,6 +197,8 @@ def _index(
         merged=None if merged is None else merged.snapshot,
         tables=_tables(lake, commits, before, merged),
         tables_waiting=[] if merged is None else _waiting(merged),
+        stopped=before.stopped if worked is None and before is not None else None,
+        failed=failed,
     )
 
 
