@@ -12,8 +12,10 @@ import pytest
 from tests.dags.showcase import HOSTILE, Showcase
 from tests.lake_by_hand import catalog_in, commit
 from waybill.lake.history import History
+from waybill.lake.table_properties import CUT_TABLES, KEPT_SINCE
 from waybill.lake_columns import CHANGES, MERGES
 from waybill.merge.columns import Column
+from waybill.merge.explain import LEFT
 from waybill.merge.state import MergeState, TableState
 from waybill.order import order_key
 from waybill.overview.schema import PUBLISHED, VERSION, BatchLine, Index, Place, TableLine
@@ -155,6 +157,18 @@ def test_of_too_many_changes_the_newest_are_shown(place, monkeypatch):
     monkeypatch.setattr(row_module, "MOST", 3)
     assert [one.operation for one in shown(place).changes] == ["insert", "update", "delete"]
     assert not shown(place).more
+
+
+def test_what_retention_has_deleted_is_said(place):
+    log = catalog_in(place.folder / "lake").load_table("orders_log.changes")
+    with log.transaction() as change_of:
+        change_of.set_properties({KEPT_SINCE: "1763618400000", CUT_TABLES: '{"shop.parcels": "1"}'})
+    view = shown(place)
+    assert "won, it is the newest" in view.changes[-1].outcome
+    said = "Not all are here: retention has deleted changes of batches that ended before 2025-11-20"
+    assert said in words(view)
+    assert LEFT in shown(place, B2).changes[1].outcome
+    assert shown(place, key="7").state is None
 
 
 def test_the_page_lets_choose_a_batch(place):

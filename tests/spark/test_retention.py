@@ -133,7 +133,7 @@ def test_an_archive_never_looks_whole_that_is_not(
 ) -> None:
     """Upkeep that is killed between two steps has said first what it deletes."""
     line.batch("b1", order(1, "a"))
-    archive = line.lake.log("archive")
+    archive, later = line.lake.log("archive"), int(time.time() * 1000) + 1000
 
     def killed(*given: Any, **named: Any) -> None:
         raise KeyboardInterrupt
@@ -141,7 +141,7 @@ def test_an_archive_never_looks_whole_that_is_not(
     with monkeypatch.context() as patched:
         patched.setattr(Branch, "fast_forward", killed)
         with pytest.raises(KeyboardInterrupt):
-            retention.delete_messages(line.lake, "archive", int(time.time() * 1000) + 1000)
+            retention.delete_messages(line.spec, line.lake, "archive", later)
     assert line.batches("archive") == {"b1": 1}
     assert KEPT_SINCE in line.lake.properties(archive)
     assert line.upkeep()["archive"].messages == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConfigurationError
 from waybill.order import read_order_key
-from waybill.overview.row_changes import key_test, qualified_name
+from waybill.overview.row_changes import deleted_sentence, key_test, qualified_name
 from waybill.overview.row_states import RowHistory, came_later, row_history
 from waybill.overview.schema import PUBLISHED
 from waybill_airflow.web.lake_reading import read_lake
@@ -102,6 +102,7 @@ class RowView(NamedTuple):
         tables: merged tables, to choose from.
         changes: in the order of the merge.
         more: whether there are older ones.
+        deleted: what retention has deleted of them; empty if nothing.
         problem: why the key cannot be one; empty where it can.
         command: prints the same.
         as_of: the batch as of which the row is shown; empty for now.
@@ -115,6 +116,7 @@ class RowView(NamedTuple):
     tables: list[str]
     changes: list[ChangeView]
     more: bool
+    deleted: str
     problem: str
     command: str
     as_of: str
@@ -160,6 +162,7 @@ def row_view(
         tables=tables,
         changes=[_change(row, as_of) for row in history.changes],
         more=history.more,
+        deleted="" if history.since is None else deleted_sentence(history.since),
         problem=problem,
         command=command,
         as_of=as_of,

@@ -69,13 +69,13 @@ def check_beginnings(spec: Migration, plan: ConvertPlan) -> Iterator[Finding]:
             if target is None:
                 continue
             about, why = f"target {writing.label}", why_waits(lake, target)
+            if why is not None:
+                yield Finding(about, NOTE, sentence_of(writing.label, why))
+                continue
             if target.bootstrap == "archive":
                 rows = _changes(lake)
                 text = f"begins with every change that the lake has, {counted(rows, 'change')}"
                 yield Finding(about, OK, text, {"changes": rows})
-                continue
-            if why is not None:
-                yield Finding(about, NOTE, sentence_of(writing.label, why))
                 continue
             sizes = _sizes(lake, writing.mapping)
             rows = sum(sizes.values())

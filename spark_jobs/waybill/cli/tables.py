@@ -24,6 +24,7 @@ from waybill.overview.row_changes import (
     ask_for,
     by_order,
     changes_of_row,
+    deleted_sentence,
     qualified_name,
     with_order,
     written_name,
@@ -137,11 +138,14 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         merge = needed_held(lake) if held else None
         if key is None:
             found, more = _first(lake, log, asked, wanted, spec, merge), False
+            since = lake.changes_since(table)
         else:
             by_time = spec.order.ambiguous == "source_time"
-            found, more = changes_of_row(lake, table, key, limit, by_time, merge)
+            found, more, since = changes_of_row(lake, table, key, limit, by_time, merge)
         if not found and table is not None:
             _check_table(lake, log, asked, table)
+    if since is not None:
+        sys.stderr.write(f"{deleted_sentence(since)}\n")
     if as_json:
         print_json(_plain(row) for row in found)
         return

@@ -77,10 +77,16 @@ def why_waits(lake: History, target: Target | None = None) -> str | None:
     Args:
         lake: the lake.
         target: the target; None for one that takes every table. One that begins with changes can
-            do so at any time, and none waits for a table that it leaves out.
+            do so while the lake has all of them, and none waits for a table that it leaves out.
     """
     if target is not None and target.bootstrap == "archive":
-        return None
+        since = lake.changes_since()
+        if since is None:
+            return None
+        return (
+            f"retention has deleted changes of batches that ended before {since}, so it cannot "
+            "begin with every change (bootstrap: tables begins with the merged tables)"
+        )
     held = waiting_merge(lake)
     if held is not None:
         return f"batch {held.batch} waits for the gate"

@@ -1,8 +1,8 @@
 """Some tables once more, from the archive: what mode `reload` decodes, and what it replaces.
 
 While the archive has every message, the batch of a reload has every change that its tables are made
-of, so the merge makes them of nothing else (`waybill.lake.rebuilt_rows`). Where messages were
-deleted, or a message that a table has rows of is none of its changes any more
+of, so the merge makes them of nothing else (`waybill.lake.rebuilt_rows`). Where messages or changes
+were deleted, or a message that a table has rows of is none of its changes any more
 (`waybill.convert.brought_again`), the changes come beside those of before, and older ones lose
 against what is there.
 """
@@ -30,7 +30,6 @@ from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.rebuilt_rows import ADDED_TO, RebuiltTables, without
 from waybill.lake.replaced_changes import Replaced
-from waybill.lake.table_properties import kept_since
 from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT, dotted_name
 from waybill.mapping.rules import fits
 from waybill.spark_tasks.counters import Tally
@@ -122,13 +121,37 @@ class Reload:
 
         settle(write)
         report.extra_in[RELOADED] = counts.totals["kept"]
-        names, since = sorted(met.counts), kept_since(lake.properties(archive))
+        names, since = sorted(met.counts), lake.kept_since(archive)
         if since is None:
-            self._added_to = self._not_whole(names, there, every, decode, pairs, report)
+            cut = self._without_all_changes(names, report)
+            whole = [name for name in names if name not in cut]
+            self._added_to = sorted(
+                {*cut, *self._not_whole(whole, there, every, decode, pairs, report)}
+            )
             self._replace([name for name in names if name not in self._added_to])
         else:
             self._added_to = names
         self._say_what_stays({*names}, since, report)
+
+    def _without_all_changes(self, names: list[str], report: StageReport) -> list[str]:
+        """The tables of which nothing shows whether the batch brings all that they came from.
+
+        Args:
+            names: the tables that it brings.
+            report: gets a warning of each.
+        """
+        found = []
+        for name in names:
+            since = self.context.lake.changes_since(name)
+            if since is not None:
+                found.append(name)
+                report.warnings.append(
+                    f"{name} cannot be made anew: retention has deleted changes of batches that "
+                    f"ended before {since}, so nothing shows whether the archive has all that its "
+                    "rows came from; they stay, and keep what older or the same changes gave them: "
+                    f"{_ANEW}"
+                )
+        return found
 
     def _not_whole(
         self,

@@ -13,6 +13,7 @@ from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
 from waybill.lake.snapshot_ranges import added
+from waybill.lake.table_properties import cut_tables, kept_since
 from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:
@@ -152,6 +153,31 @@ class History(ABC):
         metadata = self.metadata(table)
         line = metadata.ancestors(metadata.refs.get("main"))
         return line[-1].time_ms if line and line[-1].parent is not None else 0
+
+    def kept_since(self, table: str) -> str | None:
+        """Since when a table of messages is whole, as people read it; None where none was deleted.
+
+        Batches that ended before have lost messages to `retention`.
+        """
+        metadata = self.found(table)
+        return None if metadata is None else kept_since(metadata.properties)
+
+    def changes_since(self, qualified: str | None = None) -> str | None:
+        """Since when all changes of rows are there, as people read it; None if all ever are.
+
+        Args:
+            qualified: of which source table; None for all of them.
+        """
+        metadata = self.found(self.log("changes"))
+        cut = {} if metadata is None else cut_tables(metadata.properties)
+        if metadata is None or not cut or (qualified is not None and qualified not in cut):
+            return None
+        return kept_since(metadata.properties)
+
+    def cut_below(self, qualified: str) -> str | None:
+        """The order up to which changes of a source table may be gone; None if none ever was."""
+        metadata = self.found(self.log("changes"))
+        return None if metadata is None else cut_tables(metadata.properties).get(qualified)
 
     def between(self, table: str, after: int | None, upto: int | None) -> Iterator[Commit]:
         """What stages committed after one snapshot and up to another, newest first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -12,6 +13,10 @@ QUALIFIED = "waybill.table"
 
 KEPT_SINCE = "waybill.kept-since"
 """Table property: milliseconds since 1970; of batches that ended before, messages were deleted."""
+
+CUT_TABLES = "waybill.cut-tables"
+"""Property of `changes`: JSON object of the source tables of whose rows changes were deleted, each
+with the highest order of a change that hid such ones."""
 
 TABLE_PROPERTIES = {
     "format-version": "2",
@@ -29,6 +34,12 @@ TABLE_PROPERTIES = {
 
 LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
 """Beside these for tables of messages, where Spark writes them."""
+
+
+def cut_tables(properties: Mapping[str, str]) -> dict[str, str]:
+    """What `CUT_TABLES` says, by the properties of `changes`."""
+    found: dict[str, str] = json.loads(properties.get(CUT_TABLES, "{}"))
+    return found
 
 
 def kept_since(properties: Mapping[str, str]) -> str | None:

@@ -87,6 +87,7 @@ def merged_facts(
         _of_transactions(lake, position.state, rows),
         frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
         state.renamed,
+        lake.changes_since(qualified) is None,
     )
 
 

@@ -18,6 +18,10 @@ NOT_MERGED = "not merged yet"
 """What is said of a change that no visible merge has taken yet."""
 
 
+LEFT = "the newest one that is left"
+"""What is said of a change as of a time from which others may be missing."""
+
+
 class Merged(NamedTuple):
     """What the merge knows of a row's table.
 
@@ -28,6 +32,8 @@ class Merged(NamedTuple):
         waiting: places of changes whose transaction is open or was rolled back.
         unmerged: places of changes that no visible merge has taken yet.
         renamed: what statements renamed in it.
+        whole: whether all changes are there. Of those that `retention` deletes none is the newest
+            of its row, and none gives it anything.
     """
 
     truncated: str = ""
@@ -36,6 +42,7 @@ class Merged(NamedTuple):
     waiting: Mapping[Place, str] = {}
     unmerged: Container[Place] = frozenset()
     renamed: Renamings = ()
+    whole: bool = True
 
 
 def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, str]:
@@ -43,8 +50,8 @@ def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, 
 
     Args:
         key: text of the key.
-        changes: all changes with an effect on it, and the TRUNCATEs of its table: those that took
-            no row of the key away get no sentence.
+        changes: all changes with an effect on it that are left, and the TRUNCATEs of its table:
+            those that took no row of the key away get no sentence.
         merged: what the merge knows of the table.
     """
     found: dict[Place, str] = {}
@@ -61,12 +68,15 @@ def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, 
             void.append(change)
         else:
             counted.append(change)
-    found |= _voided(key, void, truncates, counted)
+    found |= _voided(key, void, truncates, counted, merged.whole)
     counted.sort(key=lambda change: change.order, reverse=True)
     if not counted:
         return found
     newest = counted[0]
     found[newest.place], lacking = _won(key, newest, merged.names)
+    if not merged.whole and NOT_MERGED in found.values():
+        # What stood in the table before these came may be what they hide, and be gone.
+        found[newest.place], lacking = LEFT, frozenset()
     for change in counted[1:]:
         written = (change.image or {}).keys() if key in _written(change) else frozenset()
         found[change.place] = _lost(change, newest, sorted(lacking & written))
@@ -87,9 +97,17 @@ def _left_out(change: Change, merged: Merged) -> str | None:
 
 
 def _voided(
-    key: str, void: list[Change], truncates: list[Change], counted: list[Change]
+    key: str, void: list[Change], truncates: list[Change], counted: list[Change], whole: bool
 ) -> dict[Place, str]:
-    """Changes that are older than the newest TRUNCATE, and the TRUNCATEs that they met."""
+    """Changes that are older than the newest TRUNCATE, and the TRUNCATEs that they met.
+
+    Args:
+        key: text of the key.
+        void: the changes.
+        truncates: statements and reloads that emptied the table.
+        counted: changes that are newer.
+        whole: whether all changes are there.
+    """
     found = {}
     ends = sorted(truncates, key=lambda change: change.order)
     below = {}
@@ -103,7 +121,7 @@ def _voided(
         below[end.place] = (end, change)
     for end, newest in below.values():
         if key in _written(newest):
-            found[end.place] = _took(end, [*void, *counted])
+            found[end.place] = _took(end, [*void, *counted]) if whole else "emptied the table"
     return found
 
 

@@ -219,11 +219,12 @@ class Increment:
         return Counter({(row["name"], row["batch"]): row["count"] for row in counted})
 
     def _ends(self, transactions: tuple[Open, ...]) -> list[Event]:
-        """The ends of transactions that earlier batches brought."""
+        """The ends in earlier batches; without their counts where retention has deleted rows."""
         log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
         names = [name_of(transaction.id) for transaction in transactions]
         mine = log.where("operation <> 'begin'").where(F.expr(NAME_SQL).isin(names))
-        return transaction_events(mine, ())
+        ends, cut = transaction_events(mine, ()), self.lake.changes_since()
+        return ends if cut is None else [end._replace(rows=None) for end in ends]
 
     def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
         """What has come of transactions; the older batches are read only where they have to be."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.errors import Code, ConfigurationError
 from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
@@ -27,6 +28,7 @@ from waybill.merge.exact_casts import misfit
 from waybill.merge.row_effects import effects, tombstones
 from waybill.merge.rules import Change, Row, Rows, fold, showing
 from waybill.merge.spark_rows import Stored, change_of, in_order, row_of, statements, stored_of
+from waybill.order import sequence_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -77,7 +79,9 @@ class Resolver:
         above = [
             Change(row.order, "insert" if row.live else "delete", key) for key, row in rows.items()
         ]
-        if any(self._is_gone(move, rows.get(move.old_key or ""), changes) for move in moves):
+        gone = [m for m in moves if self._is_gone(m, rows.get(m.old_key or ""), changes)]
+        if gone:
+            self._check_whole(gone)
             changes, rows, above = self._history(keys)[0], {}, []
         odd = self._taken_along([*changes, *above], misfits, keys)
         wanted = {move.place for move in moves}
@@ -87,6 +91,28 @@ class Resolver:
             if change.place in wanted:
                 found[change.place] = stored_of(change.key, rows[change.key])
         return found, odd
+
+    def _check_whole(self, moves: list[Change]) -> None:
+        """See to it that the log has the rows that moves were made of.
+
+        Raises:
+            ConfigurationError: `retention` may have deleted one.
+        """
+        since = self.increment.lake.changes_since(self.qualified)
+        if since is None:
+            return
+        known = self._read(self.increment.history(self.qualified), {m.key for m in moves})
+        for move in moves:
+            if any(_is_copy(move, one) for one in known):
+                continue
+            message = (
+                f"{self.qualified}: the change {'/'.join(map(str, move.place))} gave the row "
+                f"{move.old_key} the key {move.key} and leaves out columns, which stand in changes "
+                f"from before it that retention may have deleted (of batches that ended before "
+                f"{since}); nothing of this batch was merged: load the table from a dump with "
+                "`as_of` under `full:` (docs/migrations.md)"
+            )
+            raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
 
     def _taken_along(
         self, taken: list[Change], misfits: list[Change], keys: Container[str]
@@ -148,8 +174,29 @@ class Resolver:
                 if default.order < statements_from:
                     continue
                 above = stored.where(F.col("live") & (F.col("order") > default.order))
-                keys = keys.union(above.where(leaves_out(default, "names")).select("key"))
+                lacking = above.where(leaves_out(default, "names")).select("key")
+                self._check_default(default, lacking)
+                keys = keys.union(lacking)
         return keys
+
+    def _check_default(self, default: Default, keys: DataFrame) -> None:
+        """See to it that the log tells which rows were there when a column was added.
+
+        Raises:
+            ConfigurationError: `retention` may have deleted what made them.
+        """
+        lake = self.increment.lake
+        cut = lake.cut_below(self.qualified)
+        if cut is None or default.order >= cut or keys.isEmpty():
+            return
+        message = (
+            f"{self.qualified}: the statement that added {default.column} with the default "
+            f"{default.text!r} came late, and nothing tells which rows were there by then, because "
+            "retention has deleted changes of batches that ended before "
+            f"{lake.changes_since(self.qualified)}; nothing of this batch was merged: load the "
+            "table from a dump with `as_of` under `full:` (docs/migrations.md)"
+        )
+        raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
 
     def moved_without_default(self, statements_from: str | None) -> DataFrame | None:
         """Keys that the batch moved rows to without a column that has a default.
@@ -293,3 +340,13 @@ class Resolver:
     def _among(self, keys: Iterable[str]) -> DataFrame:
         spark = self.increment.lake.spark
         return local_rows(spark, [(key,) for key in sorted(keys)], "key string")
+
+
+def _is_copy(move: Change, other: Change) -> bool:
+    """Whether a move is delivered once more, and another one is what came before."""
+    return (
+        bool(sequence_of(move.order))
+        and other.place != move.place
+        and (other.key, other.old_key) == (move.key, move.old_key)
+        and sequence_of(other.order) == sequence_of(move.order)
+    )

@@ -116,12 +116,10 @@ class Ledger:
     def needed(self) -> set[int]:
         """Snapshots of `changes` that merges go on from, which upkeep has to keep.
 
-        Where the visible merge ended, and where the transactions and the tables that wait began. A
-        merge that waits for the gate began there too, so beside these it needs only its own end.
+        A merge that waits for the gate began where the visible one ended, or where something waits
+        (`Position.begins`), so beside these it needs only its own end.
         """
-        position = self.position()
-        found = {position.changes, *(transaction.after for transaction in position.state.open)}
-        found |= {table.after for table in position.state.held.values()}
+        found = self.position().begins
         found |= {commit.cursor["changes"] for commit in self.waiting()}
         return {snapshot for snapshot in found if snapshot is not None}
 

@@ -31,6 +31,15 @@ class Position(NamedTuple):
     changes: int | None
     state: MergeState
 
+    @property
+    def begins(self) -> set[int | None]:
+        """The snapshots of `changes` that merges go on from, None for its beginning.
+
+        Where the merge ended, and where the transactions and the tables that wait began.
+        """
+        waiting = {transaction.after for transaction in self.state.open}
+        return {self.changes, *waiting, *(table.after for table in self.state.held.values())}
+
 
 def position_of(lake: History, batch: str | None = None) -> Position:
     """Where the last visible merge ended, or that of a batch."""

@@ -44,10 +44,13 @@ class RowChanges(NamedTuple):
     Attributes:
         rows: in the order of the merge.
         more: whether there are older ones.
+        since: retention has deleted changes of batches that ended before this time; None where
+            all are there.
     """
 
     rows: list[dict[str, Any]]
     more: bool
+    since: str | None = None
 
 
 def ask_for(table: str | None) -> Asked:
@@ -98,8 +101,8 @@ def changes_of_row(
     ordered = _with_truncates((with_order(row, by_time) for row in rows), has_key)
     truncates: list[dict[str, Any]] = []
     own = (row for row in ordered if not _put_aside(row, truncates))
-    found, more = _newest(nlargest(limit + 1, own, key=_by_order_key), truncates, limit)
-    return RowChanges(_explained(lake, found, merge), more)
+    found = _newest(nlargest(limit + 1, own, key=_by_order_key), truncates, limit)
+    return found._replace(rows=_explained(lake, found.rows, merge), since=lake.changes_since(table))
 
 
 def _likely(key: str) -> Callable[[Any], Any]:
@@ -199,11 +202,24 @@ def changes_of_rows(
         log_place = tuple(row[name] for name in ("topic", "partition", "offset", "index"))
         every.setdefault(qualified_name(row) or row["topic"], {})[log_place] = row
     facts = {name: merged_facts(lake, name, [*rows.values()]) for name, rows in every.items()}
+    since = lake.changes_since(table)
     # One change may be of two rows, and a TRUNCATE of all: each has its own sentence on it.
     return [
-        RowChanges(_with_outcomes([dict(row) for row in rows], lambda name, _: facts[name]), more)
-        for rows, more in ends
+        end._replace(
+            rows=_with_outcomes([dict(row) for row in end.rows], lambda name, _: facts[name]),
+            since=since,
+        )
+        for end in ends
     ]
+
+
+def deleted_sentence(since: str) -> str:
+    """What is said of changes that are not there any more.
+
+    Args:
+        since: see `RowChanges`.
+    """
+    return f"retention has deleted changes of batches that ended before {since}"
 
 
 def _counting(lake: History, merge: Commit | None) -> Callable[[dict[str, Any]], bool]:

@@ -30,6 +30,7 @@ class RowHistory(NamedTuple):
         as_of_now: whether what is said of the changes is as of now, because the batch that was
             asked about is not known (any more).
         more: whether there are older changes.
+        since: see `RowChanges`.
     """
 
     changes: list[dict[str, Any]]
@@ -38,6 +39,7 @@ class RowHistory(NamedTuple):
     problem: str = ""
     as_of_now: bool = False
     more: bool = False
+    since: str | None = None
 
 
 def row_history(
@@ -59,11 +61,11 @@ def row_history(
     by_time = spec.order.ambiguous == "source_time"
     merges = lake.log("merges")
     merge = lake.find(merges, STAGE, as_of) if as_of and lake.exists(merges) else None
-    changes, more = changes_of_row(lake, table, key, limit, by_time, merge)
+    changes, more, since = changes_of_row(lake, table, key, limit, by_time, merge)
     names = {qualified_name(row) for row in changes if row["operation"] != "truncate"}
     unknown = bool(as_of) and merge is None
     if len(names) != 1:
-        return RowHistory(changes, as_of_now=unknown, more=more)
+        return RowHistory(changes, as_of_now=unknown, more=more, since=since)
     (name,) = names
     renamed = position_of(lake).state.table(name).renamed
     has_key = key_test(key, renamed)
@@ -79,8 +81,8 @@ def row_history(
     try:
         state = table_state(lake, spec, name, as_of or None)
     except ConfigurationError as error:
-        return RowHistory(changes, [], name, error.sentence, unknown, more)
-    return RowHistory(changes, rows_of_keys(lake, state, keys), name, "", unknown, more)
+        return RowHistory(changes, [], name, error.sentence, unknown, more, since)
+    return RowHistory(changes, rows_of_keys(lake, state, keys), name, "", unknown, more, since)
 
 
 def came_later(change: dict[str, Any]) -> bool:

@@ -116,13 +116,16 @@ class Retention(Model):
 
     archive: LengthOfTime | None = None
     """Messages as they were read; refused ones stay longer. Without it all stay."""
+    changes: LengthOfTime | None = None
+    """Changes of rows, as they were read of messages;
+    [some stay longer](operating.md#what-stays-of-changes). Without it all stay."""
     outbox: LengthOfTime | None = None
     """Messages as they were written for targets; refused ones stay longer. Without it all stay."""
 
     @property
     def limits(self) -> dict[str, str]:
         """The tables that have a limit, each with it."""
-        found = {"archive": self.archive, "outbox": self.outbox}
+        found = {"archive": self.archive, "changes": self.changes, "outbox": self.outbox}
         return {name: limit for name, limit in found.items() if limit is not None}
 
 

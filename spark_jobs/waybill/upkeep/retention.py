@@ -1,21 +1,24 @@
-"""Deletes messages of the archive and of the outbox that are older than `retention` says.
+"""Deletes messages of the archive, of `changes` and of the outbox older than `retention` says.
 
 Only batches that were published go, and of these nothing that was refused and may be tried again.
-What the merge may look back for is in `changes`, which stays whole.
+Of `changes` more stays: all that the merge may look back for (`waybill.upkeep.old_changes`).
 """
 
 from __future__ import annotations
 
+import json
+import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
-from waybill.lake.table_properties import KEPT_SINCE
+from waybill.lake.table_properties import CUT_TABLES, KEPT_SINCE, cut_tables
 from waybill.lake.upkeep import BUSY, MEANWHILE, STAGE, clear_away
 from waybill.lake_columns import BATCHES, BEFORE_BATCH, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.report import STAGES
+from waybill.upkeep.old_changes import ROW_PLACE, OldChanges, is_read, why_all_stay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,17 +26,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
+    from waybill.spec.migration import Migration
 
 SNAPSHOT, CONVERT, _, VALIDATE, PUBLISH = STAGES
 
 AT_ONCE = 150
 """Batches of one statement. Iceberg compares the bounds of files with no more than 200 values."""
 
+CHANGES = "changes"
+
 FEW_REFUSED = 1000
 """Of a batch with more refused messages all are kept."""
 
 
-class _Log(NamedTuple):
+class Log(NamedTuple):
     """A table of messages.
 
     Attributes:
@@ -52,45 +58,79 @@ class _Log(NamedTuple):
 LOGS = {
     log.name: log
     for log in (
-        _Log("archive", SNAPSHOT, MESSAGE_PLACE, "changes"),
-        _Log("outbox", CONVERT, ("target", *CHANGE_PLACE), "outbox"),
+        Log("archive", SNAPSHOT, MESSAGE_PLACE, CHANGES),
+        Log(CHANGES, CONVERT, MESSAGE_PLACE, CHANGES),
+        Log("outbox", CONVERT, ("target", *CHANGE_PLACE), "outbox"),
     )
 }
 """The tables whose messages may go."""
 
 
-def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | None]:
+def delete_messages(
+    spec: Migration, lake: Lake, name: str, oldest_ms: int
+) -> tuple[int, str | None]:
     """Delete the messages of the batches that were published and judged before a time.
 
     Args:
-        lake: the lake.
-        name: `archive` or `outbox`.
+        spec: the migration.
+        lake: its lake.
+        name: `archive`, `changes` or `outbox`.
         oldest_ms: milliseconds since 1970.
 
     Returns:
         How many there were, and why they were left, if they were.
     """
-    log = LOGS[name]
-    table = lake.log(name)
+    log, table = LOGS[name], lake.log(name)
     published = lake.last(lake.log("published"), PUBLISH)
     if published is None or not lake.exists(table) or lake.head(table) is None:
         return 0, None
-    ages = _ages(lake, log, published)
+    return delete_batches(spec, lake, log, _ages(lake, log, published), oldest_ms)
+
+
+def delete_batches(
+    spec: Migration, lake: Lake, log: Log, ages: dict[str, int], oldest_ms: int
+) -> tuple[int, str | None]:
+    """Delete the messages of the batches that ended before a time.
+
+    Args:
+        spec: the migration.
+        lake: its lake.
+        log: which messages.
+        ages: when the batches ended that were published, in milliseconds since 1970.
+        oldest_ms: the time, as well.
+
+    Returns:
+        As `delete_messages`.
+    """
     if not any(time_ms < oldest_ms for time_ms in ages.values()):
         return 0, None
+    table, of_changes = lake.log(log.name), log.name == CHANGES
+    if of_changes and (why := why_all_stay(spec, lake)):
+        return 0, why
     clear_away(lake, table)
-    if lake.waiting(table, log.stage):
+    if lake.waiting(table, log.stage) or (of_changes and is_read(lake)):
         return 0, BUSY
-    branch = lake.branch(table, STAGE, "retention")
+    branch, cut = lake.branch(table, STAGE, "retention"), dict[str, str]()
     try:
         present = {row.batch for row in branch.read().select("batch").distinct().collect()}
         times = {batch: _time_of(batch, ages) for batch in present}
         going = sorted(batch for batch, time in times.items() if time and time < oldest_ms)
-        count = sum(_delete(lake, log, branch, some) for some in _several(going))
+        if of_changes:
+            count, cut = _delete_changes(OldChanges(spec, lake, branch), branch, going)
+        else:
+            count = sum(_delete(lake, log, branch, some) for some in _several(going))
         if count:
             # First: an archive must not look whole that is not. If this run ends here, or another
             # one has moved the table, the next upkeep deletes what is said to be gone.
-            lake.set_properties(table, {KEPT_SINCE: str(oldest_ms)})
+            known = lake.properties(table)
+            said = {KEPT_SINCE: str(max(oldest_ms, int(known.get(KEPT_SINCE, 0))))}
+            if cut:
+                before = cut_tables(known)
+                highest = {name: max(at, before.get(name, "")) for name, at in cut.items()}
+                said[CUT_TABLES] = json.dumps({**before, **highest}, sort_keys=True)
+            lake.set_properties(table, said)
+            if of_changes and is_read(lake):
+                return 0, MEANWHILE
             branch.fast_forward(alone=True)
         return count, None
     except ConflictError:
@@ -99,7 +139,7 @@ def delete_messages(lake: Lake, name: str, oldest_ms: int) -> tuple[int, str | N
         branch.drop()
 
 
-def _ages(lake: Lake, log: _Log, published: Commit) -> dict[str, int]:
+def _ages(lake: Lake, log: Log, published: Commit) -> dict[str, int]:
     """When the batches ended whose messages were sent, in milliseconds since 1970.
 
     The gate's record has every batch that it judged, for ever. Those that it never judged, because
@@ -113,7 +153,7 @@ def _ages(lake: Lake, log: _Log, published: Commit) -> dict[str, int]:
         newest[row["batch"]] = max(time_ms, newest.get(row["batch"], 0))
     commit = lake.find(runs, VALIDATE, published.batch)
     cursor: dict[str, Any] = {} if commit is None else commit.cursor
-    end = published.cursor["outbox"] if log.name == "outbox" else cursor.get("archive")
+    end = published.cursor["outbox"] if log.name == "outbox" else cursor.get(log.name)
     if end is not None:
         for one in lake.between(lake.log(log.name), None, end):
             # A target that began with every change got those of many batches in one commit.
@@ -134,7 +174,7 @@ def _time_of(batch: str, ages: dict[str, int]) -> int | None:
     return known
 
 
-def _delete(lake: Lake, log: _Log, branch: Branch, batches: list[str]) -> int:
+def _delete(lake: Lake, log: Log, branch: Branch, batches: list[str]) -> int:
     """Delete the messages of some batches on a branch, and count them."""
     mine = branch.read().where(F.col("batch").isin(batches))
     refused = _refused(lake, log, branch)
@@ -159,7 +199,49 @@ def _delete(lake: Lake, log: _Log, branch: Branch, batches: list[str]) -> int:
     return count
 
 
-def _refused(lake: Lake, log: _Log, branch: Branch) -> DataFrame:
+def _delete_changes(
+    old: OldChanges, branch: Branch, batches: list[str]
+) -> tuple[int, dict[str, str]]:
+    """Delete the changes of batches on a branch that nobody needs.
+
+    Returns:
+        How many they were, and the source tables of whose rows they were, each with the highest
+        order of a change that hides some.
+    """
+    batches = sorted(set(batches) - old.needed_batches())
+    if not batches:
+        return 0, {}
+    rows = old.unneeded(batches).persist()
+    try:
+        # All of them are looked for before one goes.
+        found = rows.groupBy("batch", "qualified").agg(F.max("newest").alias("newest")).collect()
+        going = sorted({row.batch for row in found})
+        cut: dict[str, str] = {}
+        for row in found:
+            if row.qualified is not None:
+                cut[row.qualified] = max(row.newest, cut.get(row.qualified, ""))
+        return sum(_delete_rows(branch, rows, some) for some in _several(going)), cut
+    finally:
+        rows.unpersist()
+
+
+def _delete_rows(branch: Branch, rows: DataFrame, batches: list[str]) -> int:
+    """Delete rows of batches, each known by its outcome and place; returns how many they were."""
+    view = f"retention_{secrets.token_hex(8)}"
+    rows.where(F.col("batch").isin(batches)).createOrReplaceTempView(view)
+    same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in ROW_PLACE)
+    try:
+        # Files without these batches are not read.
+        done = branch.sql(
+            f"MERGE INTO {{branch}} AS t USING {view} AS s ON t.{_among(batches)} AND {same} "
+            "WHEN MATCHED THEN DELETE"
+        )
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)
+    return int(done.get("spark.merge-into.num-target-rows-deleted", 0))
+
+
+def _refused(lake: Lake, log: Log, branch: Branch) -> DataFrame:
     """The places of messages that were refused, whatever became of them since.
 
     A target's message that was taken later stays as well: without it, it would count as refused.

@@ -79,7 +79,8 @@ def run_upkeep(
         forgotten, deleted, left = 0, 0, None
         if table in limits:
             name, limit = limits[table]
-            deleted, left = delete_messages(lake, name, int((now - seconds_of(limit)) * 1000))
+            before = int((now - seconds_of(limit)) * 1000)
+            deleted, left = delete_messages(spec, lake, name, before)
         if table in merged:
             if not branches(lake.metadata(table)):
                 # An earlier version made it, and no merge of this one has come since.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from waybill.overview.row_changes import changes_of_rows
+from waybill.overview.row_changes import changes_of_rows, deleted_sentence
 from waybill.verify.results import values_shown
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ def with_history(spec: Migration, lake: Lake, results: list[TableResult]) -> lis
             look = spec.command("changes", "FILE", "--table", result.table, "--key", "KEY")
             more = f"{len(found) - ROWS} differences are without their history: `{look}` shows it"
             plain["sentence"] = "; ".join(filter(None, (plain["sentence"], more)))
+        if (since := next((history.since for history in histories), None)) is not None:
+            said = (plain["sentence"], deleted_sentence(since))
+            plain["sentence"] = "; ".join(filter(None, said))
         documents.append(plain)
     return documents
 

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, DifferenceError
-from waybill.lake.table_properties import kept_since
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 from waybill.storage.file_store import open_store
@@ -191,7 +190,7 @@ def _of_outbox(lake: Lake, label: str, parts: Sequence[_Part]) -> tuple[Sequence
 
     They are all there unless upkeep has deleted some.
     """
-    if kept_since(lake.properties(lake.log("outbox"))) is None:
+    if lake.kept_since(lake.log("outbox")) is None:
         return parts, 0
     counts = _sent(lake, label).groupBy("batch").count().collect()
     there = {row["batch"]: row["count"] for row in counts}

@@ -25,6 +25,7 @@ class Lake:
     def __init__(self, *open_ones: int | None, cut: bool = False, **tables: list[Commit]) -> None:
         self.tables = tables
         self.open, self.cut = open_ones, cut
+        self.since: str | None = None
 
     def log(self, name: str) -> str:
         return name
@@ -50,6 +51,9 @@ class Lake:
         newest = next(one.batch for one in self.commits("merges") if one.stage == "merge")
         assert (table, where) == ("merges", {"kind": ["state"], "batch": [newest]})
         return [{"body": json.dumps({"open": [{"id": "t", "after": n} for n in self.open]})}]
+
+    def changes_since(self) -> str | None:
+        return self.since
 
     def known_since(self, table: str) -> int:
         return int(self.cut)
@@ -111,6 +115,16 @@ def test_the_tables_are_to_be_what_was_written(upto, merged, why):
     lake: Any = Lake(outbox=[encoded(9, upto)], changes=CHANGES, merges=[merge])
     assert why_waits(lake) == why
     assert why_waits(lake, spec(("a", "archive")).publish[0]) is None
+
+
+def test_none_begins_with_every_change_when_some_are_deleted():
+    lake: Any = Lake(outbox=[encoded(9, 3)], changes=CHANGES)
+    lake.since = "2026-11-20 06:00 UTC"
+    assert why_waits(lake, spec(("a", "archive")).publish[0]) == (
+        "retention has deleted changes of batches that ended before 2026-11-20 06:00 UTC, so it "
+        "cannot begin with every change (bootstrap: tables begins with the merged tables)"
+    )
+    assert why_waits(lake, spec(("a", "tables")).publish[0]) == "no batch has passed the gate yet"
 
 
 def test_each_table_that_waits_is_named_with_its_reason():

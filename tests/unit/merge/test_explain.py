@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waybill.merge.explain import Merged, explain
+from waybill.merge.explain import LEFT, NOT_MERGED, Merged, explain
 from waybill.merge.rules import Change
 from waybill.order import order_key
 
@@ -95,6 +95,22 @@ def test_a_reload_says_which_rows_it_took_away():
         "the row was replaced by the full reload's",
         "won, it is the newest: this is the row",
     ]
+
+
+def test_where_changes_are_gone_only_what_is_sure_is_said():
+    first, newest = change(1, "insert", {"id": "1", "n": "1", "t": "x"}), change(5, "delete")
+    end = change(3, "truncate", key="")
+    cut = MERGED._replace(whole=False)
+    assert explained(first, newest, merged=cut) == [
+        "superseded: t/0/5/0 is newer",
+        "won, it is the newest: the row is deleted",
+    ]
+    # Before the last one came another one may have been the newest.
+    later = cut._replace(unmerged=frozenset({newest.place}))
+    assert explained(first, newest, merged=later) == [LEFT, NOT_MERGED]
+    # It may have been deleted before.
+    found = explain(KEY, [first, end, newest], cut._replace(truncated=end.order))
+    assert found[end.place] == "emptied the table"
 
 
 def test_a_truncate_that_took_no_row_of_the_key_away_is_not_reported():

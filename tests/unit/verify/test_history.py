@@ -66,6 +66,20 @@ def test_how_many_have_none_is_said_and_where_it_is(asked):
     assert "--table shop.t --key KEY" in sentence
 
 
+def test_that_retention_has_deleted_some_is_said(monkeypatch):
+    since = "2026-11-20 06:00 UTC"
+
+    def changes(_: object, __: str, keys: list[Any], *___: object) -> list[RowChanges]:
+        return [RowChanges([], more=False, since=since) for _ in keys]
+
+    monkeypatch.setattr(history, "changes_of_rows", changes)
+    lake: Any = SimpleNamespace()
+    found = [result(1, "not compared: x"), result(0)]
+    sentences = [one["sentence"] for one in history.with_history(SPEC, lake, found)]
+    deleted = f"retention has deleted changes of batches that ended before {since}"
+    assert sentences == [f"not compared: x; {deleted}", ""]
+
+
 def test_masked_values_are_not_shown_and_find_the_history_all_the_same(asked, monkeypatch):
     image = '{"id": "1", "note": "n", "phone": "0170", "former": null}'
     change = {"offset": 1, "source_time": None, "before": None, "after": image}
