@@ -114,6 +114,7 @@ def test_the_list_says_how_old_is_what_it_shows_of_object_storage(client, monkey
     page = read(client, "/migrations")
     assert "What one lake in object storage said is up to 12 s old; newer figures" in page.text
     assert page.attributes("data-again") == ["3000"]
+    assert "/waybill/static/again.js" in page.attributes("src")
     limit = time.monotonic() + 30
     while not lake_outlines._behind.is_idle:
         assert time.monotonic() < limit

@@ -49,6 +49,7 @@ FILES = {
     "waybill.css": "text/css",
     "frame.js": "text/javascript",
     "trigger.js": "text/javascript",
+    "again.js": "text/javascript",
     "waybill.svg": "image/svg+xml",
     "waybill-dark.svg": "image/svg+xml",
 }
