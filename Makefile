@@ -100,7 +100,7 @@ test-s3: setup-s3 servers ## Run the tests that need an S3 server and PostgreSQL
 	@scripts/test.sh s3
 
 .PHONY: test-verify
-test-verify: setup servers ## Run the tests that compare with a PostgreSQL and a MariaDB
+test-verify: setup servers ## Run the tests that compare with a PostgreSQL, a MariaDB and, where there is one, a MySQL
 	@scripts/test.sh verify
 
 .PHONY: test-airflow

@@ -1,10 +1,10 @@
 """Verifying a large table against its database: time, memory, and what the database has of it.
 
 `python -m bench.verifying '{"server": "mariadb", "rows": 5000000}'` starts a MariaDB (or
-`postgres`) on this machine, fills a table there, puts the same rows into a lake, and verifies them
-by every method. It prints one JSON object: for each, seconds, processor seconds of the verification
-and of the server, peak memory by process, and how many rows the server read in its busiest second,
-where it tells that (MariaDB).
+`postgres`, or `mysql` where this machine has one) on this machine, fills a table there, puts the
+same rows into a lake, and verifies them by every method. It prints one JSON object: for each,
+seconds, processor seconds of the verification and of the server, peak memory by process, and how
+many rows the server read in its busiest second, where it tells that (MariaDB, MySQL).
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from bench.cpu import cpu_seconds, keep_ended_processes
 from bench.memory import PeakByProcess
 from bench.merging import SHAPES, changes, merged, put
 from bench.sampler import Sampler
+from stack.binlog_server import BinlogServer
 from stack.mariadb import MariaDBServer
+from stack.mysql import MySQLServer
 from stack.postgres import PostgresServer
 from waybill_airflow.free_ports import LOOPBACK
 
 if TYPE_CHECKING:
+    from stack.databases import DatabaseServer
     from waybill.lake import Lake
     from waybill.spec.migration import Migration
     from waybill.spec.verification import Method
@@ -38,6 +41,10 @@ ROWS, CHANGED = 5_000_000, 20_000
 UNLIMITED = 10**9
 COLUMNS = SHAPES["plain"]
 
+BINLOG_ROW = (
+    "SELECT n, concat(n, '.', lpad(n % 100, 2, '0')), '2026-01-02 03:04:05.678901', "
+    "concat('text 0 of ', n), concat('text 1 of ', n)"
+)
 MARIADB = {
     "database": "CREATE DATABASE bench",
     "table": (
@@ -45,14 +52,20 @@ MARIADB = {
         "c3 varchar(40), c4 varchar(40))"
     ),
     "rows": (
-        "INSERT INTO bench.`rows` SELECT seq, concat(seq, '.', lpad(seq % 100, 2, '0')), "
-        "'2026-01-02 03:04:05.678901', concat('text 0 of ', seq), concat('text 1 of ', seq) "
-        "FROM bench.seq_0_to_{last}"
+        f"INSERT INTO bench.`rows` {BINLOG_ROW} "
+        "FROM (SELECT seq AS n FROM bench.seq_0_to_{last}) numbers"
     ),
     "changes": (
         "UPDATE bench.`rows` SET c1 = concat(c0 + {rows}, '.', lpad((c0 + {rows}) % 100, 2, '0')), "
         "c3 = concat('text 0 of ', c0 + {rows}), c4 = concat('text 1 of ', c0 + {rows}) "
         "WHERE c0 < {changed}"
+    ),
+}
+MYSQL = MARIADB | {
+    "rows": (
+        "INSERT /*+ SET_VAR(cte_max_recursion_depth = 4294967295) */ INTO bench.`rows` "
+        "WITH RECURSIVE numbers AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM numbers "
+        f"WHERE n < {{last}}) {BINLOG_ROW} FROM numbers"
     ),
 }
 POSTGRES = {
@@ -72,25 +85,33 @@ POSTGRES = {
     ),
 }
 
+SERVERS: dict[str, tuple[type[DatabaseServer], dict[str, str]]] = {
+    "mariadb": (MariaDBServer, MARIADB),
+    "mysql": (MySQLServer, MYSQL),
+    "postgres": (PostgresServer, POSTGRES),
+}
+"""The servers that can be measured, and the statements that fill them."""
+
 
 class Source:
     """A database of this machine, filled by its own means.
 
     Args:
         server: a running server.
+        texts: its statements, by name.
         figures: how many rows the table has, and how many of them change.
     """
 
-    def __init__(self, server: Any, **figures: int) -> None:
+    def __init__(self, server: DatabaseServer, texts: dict[str, str], **figures: int) -> None:
         self._server = server
-        self._mysql = isinstance(server, MariaDBServer)
-        self._texts = MARIADB if self._mysql else POSTGRES
+        self._counts = isinstance(server, BinlogServer)
+        self._texts = texts
         self._figures = figures
         self._session = self._open()
 
     def _open(self) -> Any:
         to = {"host": LOOPBACK, "port": self._server.port, "user": self._server.user}
-        if self._mysql:
+        if self._counts:
             import pymysql
 
             return pymysql.connect(**to, password=self._server.password, autocommit=True)
@@ -114,16 +135,14 @@ class Source:
     def rows_read(self) -> tuple[int, float] | None:
         """How many rows the server has read since its start, and its clock; None where it does not
         tell."""
-        if not self._mysql:
+        if not self._counts:
             return None
         with self._session.cursor() as cursor:
-            cursor.execute(
-                "SELECT sum(variable_value), unix_timestamp(sysdate(6)) "
-                "FROM information_schema.global_status "
-                "WHERE variable_name IN ('HANDLER_READ_NEXT', 'HANDLER_READ_RND_NEXT')"
-            )
-            ((rows, clock),) = cursor.fetchall()
-            return int(rows), float(clock)
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Handler\\_read%\\_next'")
+            rows = sum(int(number) for _, number in cursor.fetchall())
+            cursor.execute("SELECT unix_timestamp(sysdate(6))")
+            ((clock,),) = cursor.fetchall()
+            return rows, float(clock)
 
     def seconds(self) -> float:
         """Processor seconds of the server and its children."""
@@ -242,13 +261,11 @@ def main(argument: str) -> None:
     given = json.loads(argument)
     rows, changed = given.get("rows", ROWS), given.get("changed", CHANGED)
     kind = given.get("server", "mariadb")
-    with (
-        tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder,
-        {"mariadb": MariaDBServer, "postgres": PostgresServer}[kind]() as server,
-    ):
-        source = Source(server, rows=rows, last=rows - 1, changed=changed)
+    made, texts = SERVERS[kind]
+    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, made() as server:
+        source = Source(server, texts, rows=rows, last=rows - 1, changed=changed)
         to = {"host": LOOPBACK, "port": server.port, **server.connection()}
-        schema = {} if kind == "mariadb" else {"schema": server.database}
+        schema = {"schema": server.database} if kind == "postgres" else {}
         os.environ["AIRFLOW_CONN_SOURCE"] = json.dumps({**to, **schema})
         figures = verified(source, rows, changed, given.get("limits", [50_000]), Path(folder))
     sys.stdout.write(json.dumps({"server": kind, **figures}) + "\n")

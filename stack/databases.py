@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,6 +15,9 @@ from stack.server import ServerError, TemporaryServer
 from waybill_airflow.free_ports import free_port
 
 USER = "waybill"
+
+_SECONDS = 300
+"""That a program which makes a database may take."""
 
 
 class DatabaseServer(TemporaryServer):
@@ -43,9 +47,14 @@ class DatabaseServer(TemporaryServer):
         self.folder = Path(tempfile.mkdtemp(prefix=f"waybill-{name.lower()}-"))
         self._data = self.folder / "data"
         self._account = pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else None
+        try:
+            command = self._command()
+        except ServerError:
+            shutil.rmtree(self.folder)
+            raise
         super().__init__(
             name,
-            self._command(),
+            command,
             self.folder / f"{name.lower()}.log",
             lambda: accepts(self.port),
             user=self._account,
@@ -80,17 +89,23 @@ class DatabaseServer(TemporaryServer):
                 os.chown(path, self._account, self._account)
 
     def _run(self, *command: str, text: str = "") -> None:
-        done = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            user=self._account,
-            group=self._account,
-            cwd=self.folder,
-        )
+        program = f"{self.name}'s {Path(command[0]).name}"
+        try:
+            done = subprocess.run(
+                command,
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_SECONDS,
+                user=self._account,
+                group=self._account,
+                cwd=self.folder,
+            )
+        except subprocess.TimeoutExpired:
+            message = f"{program} was not done within {_SECONDS} s: run it by hand to see why"
+            raise ServerError(message) from None
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip()[-500:]
-            message = f"{self.name}'s {Path(command[0]).name} failed: {said}"
+            message = f"{program} failed: {said}"
             raise ServerError(message)

@@ -8,49 +8,25 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import socket
 import zipfile
 from pathlib import Path
 
-from stack.databases import DatabaseServer
+from stack.binlog_server import BinlogServer
 from stack.server import ServerError
-from waybill_airflow.free_ports import LOOPBACK
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "mariadb"
 """Where `make servers` puts MariaDB, packed."""
 
-_GREETING = 10
-"""The version of what a server says first (MariaDB's documentation, "Connecting")."""
 
-
-def accepts(port: int) -> bool:
-    """Whether a server greets clients; it listens before it does."""
-    try:
-        with socket.create_connection((LOOPBACK, port), 0.5) as asked:
-            return asked.recv(5)[4:5] == bytes([_GREETING])
-    except OSError:
-        return False
-
-
-class MariaDBServer(DatabaseServer):
-    """One server with one database and a binlog of rows."""
-
-    kind = "mysql"
+class MariaDBServer(BinlogServer):
+    """One MariaDB with one database and a binlog of rows."""
 
     def __init__(self) -> None:
-        super().__init__("MariaDB", accepts)
+        super().__init__("MariaDB")
 
     def _command(self) -> list[str]:
         self._home = _programs(self.folder)
-        return [
-            *(str(self._program), "--no-defaults", f"--basedir={self._home}"),
-            *(f"--datadir={self._data}", f"--bind-address={LOOPBACK}", f"--port={self.port}"),
-            *(f"--socket={self.folder / 'socket'}", "--skip-name-resolve", "--server-id=1"),
-            *("--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL"),
-            # Nothing here has to outlive a power cut.
-            *("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--sql-mode="),
-            "--character-set-server=utf8mb4",
-        ]
+        return self._served(self._program, f"--basedir={self._home}")
 
     @property
     def _program(self) -> Path:
@@ -69,18 +45,13 @@ class MariaDBServer(DatabaseServer):
             *(str(install), "--no-defaults", f"--basedir={self._home}", f"--datadir={self._data}"),
             *("--auth-root-authentication-method=normal", "--skip-test-db", "--force"),
         )
-        # Without a client, users are made by the server alone, before it listens.
         text = (
-            f"CREATE DATABASE {self.database};\n"
             # Users without a password.
             "DELETE FROM mysql.global_priv WHERE User IN ('', 'root') AND Host <> 'localhost';\n"
             "FLUSH PRIVILEGES;\n"
-            f"CREATE USER '{self.user}'@'%' IDENTIFIED BY '{self.password}';\n"
-            f"GRANT ALL ON *.* TO '{self.user}'@'%' WITH GRANT OPTION;\n"
-            f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{self.password}';\n"
         )
         start = ("--no-defaults", f"--basedir={self._home}", f"--datadir={self._data}")
-        self._run(str(self._program), *start, "--bootstrap", text=text)
+        self._run(str(self._program), *start, "--bootstrap", text=text + self._users)
 
 
 def _programs(folder: Path) -> Path:

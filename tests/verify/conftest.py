@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stack.mariadb import MariaDBServer
+from stack.mysql import MISSING, MySQLServer, mysqld
 from stack.postgres import PostgresServer
 from waybill.lake.session import start_session
 from waybill.lake.settings import SHORT_RUNS
@@ -17,6 +19,8 @@ from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from stack.binlog_server import BinlogServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +45,27 @@ def spark() -> Iterator[SparkSession]:
 def postgres() -> Iterator[PostgresServer]:
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDBServer]:
+    with MariaDBServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MySQLServer]:
+    if mysqld() is None:
+        pytest.skip(MISSING)
+    with MySQLServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["mariadb", "mysql"])
+def server(request) -> BinlogServer:
+    """Each server that speaks MySQL's protocol."""
+    found: BinlogServer = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture

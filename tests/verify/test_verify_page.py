@@ -9,14 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
 
-from stack.mariadb import MariaDBServer
 from stack.page import Step, steps_of
 from waybill import cli, jobs
+
+if TYPE_CHECKING:
+    from stack.binlog_server import BinlogServer
 
 PAGE = Path(__file__).parents[2] / "docs" / "verify.md"
 FILE = """name: shop
@@ -29,9 +31,9 @@ MISTAKE = """map:
 
 
 class Shop:
-    """One table in a MariaDB, and the folder with Canal's messages about it."""
+    """One table in a database, and the folder with Canal's messages about it."""
 
-    def __init__(self, server: MariaDBServer, folder: Path) -> None:
+    def __init__(self, server: BinlogServer, folder: Path) -> None:
         self._folder = folder
         self._session = pymysql.connect(
             host="127.0.0.1",
@@ -41,6 +43,7 @@ class Shop:
             autocommit=True,
         )
         for statement in (
+            "DROP DATABASE IF EXISTS shop",
             "CREATE DATABASE shop",
             "CREATE TABLE shop.orders (id bigint(20) PRIMARY KEY, note varchar(40))",
         ):
@@ -79,18 +82,17 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch, spark) -> Iterator[Shop]:
+def shop(server, tmp_path: Path, monkeypatch, spark) -> Iterator[Shop]:
     for name in ("in", "migrations"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
     # Commands end the session that they are given.
     monkeypatch.setattr(spark, "stop", lambda: None)
-    with MariaDBServer() as server:
-        login = {"host": "127.0.0.1", "port": server.port, "schema": "shop", **server.connection()}
-        monkeypatch.setenv("AIRFLOW_CONN_SHOP_SOURCE", json.dumps(login))
-        made = Shop(server, tmp_path / "in")
-        yield made
-        made.close()
+    login = {"host": "127.0.0.1", "port": server.port, "schema": "shop", **server.connection()}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SOURCE", json.dumps(login))
+    made = Shop(server, tmp_path / "in")
+    yield made
+    made.close()
 
 
 def done(step: Step, batch: str = "") -> str:

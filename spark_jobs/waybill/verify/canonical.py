@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -50,7 +51,7 @@ class SourceColumn(NamedTuple):
 
 def of_database(column: SourceColumn) -> Text:
     """A function from the database's own text of a value to its canonical text."""
-    read = _READ.get((column.dialect, column.type.kind))
+    read = _READ.get((column.dialect, _kind(column)))
     normal = _normal(column)
     if column.array:
         return partial(_array_of_database, item=normal)
@@ -63,12 +64,17 @@ def of_lake(column: SourceColumn) -> Text:
     return partial(_array_of_lake, item=normal) if column.array else normal
 
 
+def is_vector(column: SourceColumn) -> bool:
+    """Whether it is a VECTOR of MySQL: no logical type, and no text in its database either."""
+    return column.dialect == MYSQL and column.declared.startswith(_VECTOR)
+
+
 def has_one_text(column: SourceColumn) -> bool:
     """Whether a value has one text, in the database and in whatever brought it to the lake.
 
     Only of such values a hash in the lake is the hash of the database's text.
     """
-    kind = column.type.kind
+    kind = _kind(column)
     if column.array or column.padded or kind in _NORMAL or (column.dialect, kind) in _READ:
         return False
     if column.type.is_integer:
@@ -80,18 +86,25 @@ _SEVERAL = ("tinyint(1)", "year")
 """Integers of MySQL that some write as true and false, or with zeros in front."""
 
 
+_VECTOR = "vector"
+
+
+def _kind(column: SourceColumn) -> str:
+    return _VECTOR if is_vector(column) else column.type.kind
+
+
 def _as_far(convert: Text, text: str) -> str:
     """A text converted, or as it is where it is no value of its type."""
     try:
         return convert(text)
-    except (Refusal, ValueError, ArithmeticError):
+    except (Refusal, ValueError, TypeError, ArithmeticError, struct.error):
         return text
 
 
 def _normal(column: SourceColumn) -> Text:
     if column.padded:
         return lambda text: text.rstrip(" ")
-    special = _NORMAL.get(column.type.kind)
+    special = _NORMAL.get(_kind(column))
     if special is None and column.type.is_integer:
         special = _integer
     if special is None:
@@ -149,6 +162,21 @@ def _geometry(text: str) -> str:
         return text
     data, srid = split_srid(base64_bytes(text))
     return f"{srid or 0}:{data.hex()}"
+
+
+_single = check_for(LogicalType("float32")) or str
+
+
+def _vector(text: str) -> str:
+    """The numbers of a vector, each of 32 bits: as bytes, in Base64, or as JSON.
+
+    Source: MySQL Reference Manual, "The VECTOR Type".
+    """
+    if text.startswith("["):
+        data = struct.pack(f"<{text.count(',') + 1}f", *map(float, json.loads(text)))
+    else:
+        data = base64_bytes(text)
+    return f"[{','.join(_single(repr(number)) for (number,) in struct.iter_unpack('<f', data))}]"
 
 
 # Times
@@ -296,6 +324,7 @@ _NORMAL: dict[str, Text] = {
     "boolean": _boolean,
     "bit": _bits,
     "geometry": _geometry,
+    _VECTOR: _vector,
     "time": without_zeros("time"),
     "timetz": _timetz,
     "timestamp": _timestamp,
@@ -310,6 +339,7 @@ _READ: dict[tuple[str, str], Text] = {
     (POSTGRESQL, "bit"): lambda text: f"#{_bits_of_text(text)}",
     (MYSQL, "bytes"): _bytes_of_hex,
     (MYSQL, "geometry"): _mysql_geometry,
+    (MYSQL, _VECTOR): _bytes_of_hex,
     (MYSQL, "bit"): lambda text: f"#{text}",
     (MYSQL, "timestamptz"): _UTC,
 }

@@ -1,9 +1,9 @@
 """MySQL, MariaDB and what speaks their protocol as the source of a verification.
 
 The server sends every value of a plain query as text. Where its text would round or cut a value
-(FLOAT, DOUBLE with digits) or is no text (BIT, BINARY, geometry), the query asks for another form.
-Sessions cannot share a view: each piece is read in a view of its own, which is exact all the same,
-because rows that differ are looked at once more (`waybill.verify.deciding`).
+(FLOAT, DOUBLE with digits) or is no text (BIT, BINARY, geometry, VECTOR), the query asks for
+another form. Sessions cannot share a view: each piece is read in a view of its own, which is exact
+all the same, because rows that differ are looked at once more (`waybill.verify.deciding`).
 
 Source: MySQL Reference Manual, "START TRANSACTION, COMMIT, and ROLLBACK Statements", "Text
 Resultset"; MariaDB Server Documentation, "Enhancements for START TRANSACTION WITH CONSISTENT
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError, UnreachableError
 from waybill.types import UNKNOWN, LogicalType, parse_type
-from waybill.verify.canonical import MYSQL, SourceColumn, literal_text
+from waybill.verify.canonical import MYSQL, SourceColumn, is_vector, literal_text
 from waybill.verify.database import Database, Piece, SourceTable, Texts, View
+from waybill.verify.mysql_tls import refuses_tls, tls_of, unusable
 
 if TYPE_CHECKING:
     import pymysql
@@ -67,23 +68,27 @@ class MySQL(Database):
         to = self.connection
         # Texts stay texts: only what is sent is converted.
         sent = {kind: how for kind, how in converters.conversions.items() if type(kind) is not int}
-        tls = to.extra.get("ssl")
+        tls = tls_of(to)
         with self._plainly():
-            session = pymysql.connect(
-                host=to.host or "localhost",
-                port=to.port or 3306,
-                user=to.login or None,
-                password=to.password,
-                database=to.schema or None,
-                charset="utf8mb4",
-                connect_timeout=_TIMEOUT,
-                read_timeout=_READ_TIMEOUT,
-                autocommit=True,
-                conv=sent,
-                cursorclass=cursors.SSCursor,
-                program_name="waybill verify",
-                ssl=dict(tls) if isinstance(tls, dict) else ({} if tls else None),
-            )
+            try:
+                session = pymysql.connect(
+                    host=to.host or "localhost",
+                    port=to.port or 3306,
+                    user=to.login or None,
+                    password=to.password,
+                    database=to.schema or None,
+                    charset="utf8mb4",
+                    connect_timeout=_TIMEOUT,
+                    read_timeout=_READ_TIMEOUT,
+                    autocommit=True,
+                    conv=sent,
+                    cursorclass=cursors.SSCursor,
+                    program_name="waybill verify",
+                    **tls,
+                )
+            except (OSError, ValueError) as error:
+                # Those of the network are the driver's own; these are of files and certificates.
+                raise unusable(to, error) from None
             for statement in SETTINGS:
                 with session.cursor() as cursor:
                     cursor.execute(statement)
@@ -222,24 +227,33 @@ class MySQL(Database):
         kind = column.type.kind
         if kind == "bytes":
             return f"X'{text}'"
-        if (column.type.is_integer or kind == "bit") and _INTEGER.fullmatch(text):
+        if kind == "boolean":
+            text = {"true": "1", "false": "0"}.get(text, text)
+        # Of a BIT, a quoted number would be compared by its characters.
+        number = column.type.is_integer or kind in ("bit", "boolean")
+        if number and _INTEGER.fullmatch(text):
             return text
         if kind == "timestamptz":
             text = text.removesuffix("Z")
-        if kind == "boolean":
-            text = {"true": "1", "false": "0"}.get(text, text)
         return str(self._session.escape(text))
 
 
-_OWN_ERRORS = 2000
-"""From here on errors are the client's: it has lost or never had the server."""
-_PASSING = frozenset({1040, 1053, 1203, 1205, 1213})
-"""Too many connections, a server that shuts down, locks."""
+_OF_CLIENT = range(2000, 3000)
+"""Errors of the client, who has lost or never had the server; all others are the server's."""
+_PASSING = frozenset(
+    {
+        *(1040, 1053, 1203),  # Too many connections, a server that shuts down.
+        *(1205, 1213),  # Locks.
+        1412,  # A table that was altered since the view was taken.
+        *(1317, 1969, 3024),  # Queries that were cancelled, or took longer than the server lets.
+        *(1927, 3169, 4031),  # Sessions that were ended.
+    }
+)
 
 
 def _may_pass(error: Exception) -> bool:
     number = error.args[0] if error.args else 0
-    return isinstance(number, int) and (number >= _OWN_ERRORS or number in _PASSING)
+    return (number in _OF_CLIENT or number in _PASSING) and not refuses_tls(error)
 
 
 def _quoted(name: str) -> str:
@@ -253,7 +267,7 @@ def _from(table: SourceTable) -> str:
 
 def _selected(column: SourceColumn) -> str:
     name, kind = _quoted(column.name), column.type.kind
-    if kind in ("bytes", "geometry"):
+    if kind in ("bytes", "geometry") or is_vector(column):
         return f"HEX({name})"
     if kind == "bit" or (kind == "boolean" and column.declared.startswith("bit")):
         return f"({name} + 0)"

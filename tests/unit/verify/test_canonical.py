@@ -75,6 +75,12 @@ EQUAL = [
     (MYSQL, "timestamp", "2020-01-01 00:00:00", "2020-01-01T00:00:00Z"),
     (MYSQL, "varbinary(9)", "00FF", "AP8="),
     (MYSQL, "year(4)", "0000", "0"),
+    (MYSQL, "year", "2024", "2024"),
+    (MYSQL, "json", '{"a": [1e30, null], "bb": 1.0}', '{"bb":1,"a":[1.0E30,null]}'),
+    (MYSQL, "vector(3)", "0000803FCDCCCC3D000020C1", "[1.0, 0.1, -10.0]"),
+    (MYSQL, "vector(3)", "0000803FCDCCCC3D000020C1", "AACAP83MzD0AACDB"),
+    (MYSQL, "vector(2)", "no vector", "no vector"),
+    (MYSQL, "vector(2)", "[1,null]", "[1,null]"),
 ]
 
 
@@ -104,6 +110,10 @@ def test_what_is_equal_and_only_written_otherwise(dialect, declared, theirs, our
         (MYSQL, "datetime", "0000-00-00 00:00:00", "1970-01-01T00:00:00"),
         (MYSQL, "time", "24:00:00", "00:00:00"),
         (MYSQL, "varchar(9)", "\u00e9", "e\u0301"),
+        (MYSQL, "json", '{"a": 1.5}', '{"a": 1.51}'),
+        (MYSQL, "vector(1)", "CDCCCC3D", "[0.10000001]"),
+        (MYSQL, "vector(1)", "0000803F", "[1.0, 1.0]"),
+        (MYSQL, "vector(1)", "0000803F", "[1e999]"),
     ],
 )
 def test_what_differs(dialect, declared, theirs, ours):

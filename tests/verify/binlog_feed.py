@@ -1,4 +1,4 @@
-"""A table of every type in a MariaDB, and Canal's messages about what is done to it.
+"""A table of every type in a MariaDB or MySQL, and Canal's messages about what is done to it.
 
 The messages are made from typed values as Canal prints them: numbers of an ENUM, bit masks of a
 SET, a character for a byte, a TIMESTAMP in the time zone of its machine, floats as Java does.
@@ -43,13 +43,17 @@ COLUMNS = {
     "born": "year(4)",
     "doc": "longtext",
     "place": "point",
+    "wide": "varchar(20)",
+    "unseen": "int(11)",
+    "twice": "bigint(20)",
+    "kept": "varchar(40)",
 }
-CHARSETS = {"name": "CHARACTER SET latin1 "}
-DDL = ", ".join(
-    f"`{name}` {declared} {CHARSETS.get(name, '')}"
-    f"{'PRIMARY KEY' if name == 'id' else 'NULL DEFAULT NULL'}"
-    for name, declared in COLUMNS.items()
-)
+CHARSETS = {"name": "CHARACTER SET latin1 ", "wide": "CHARACTER SET utf16 "}
+GENERATED = {
+    "twice": "GENERATED ALWAYS AS (unseen * 2) VIRTUAL",
+    "kept": "GENERATED ALWAYS AS (concat(unseen, ' kept')) STORED",
+}
+DETAILS = {"id": "PRIMARY KEY", "unseen": "NULL DEFAULT NULL INVISIBLE", **GENERATED}
 WORDS = {"kind": ["a", "B", "x y"], "rights": ["r", "w", "x"]}
 
 
@@ -100,8 +104,16 @@ PRINTED: dict[str, Any] = {
 }
 
 
-class MariaDBFeed:
-    """The database, and the folder where Canal would put its messages."""
+class BinlogFeed:
+    """The database, and the folder where Canal would put its messages.
+
+    Attributes:
+        columns: the table's columns and their types, as the server names them.
+        printed: how Canal writes values of columns that Python prints otherwise.
+    """
+
+    columns = COLUMNS
+    printed = PRINTED
 
     text = "body"
     """A column that may be anything."""
@@ -117,7 +129,11 @@ class MariaDBFeed:
         )
         self._execute("SET time_zone = '+00:00', sql_mode = ''")
         self._execute("DROP TABLE IF EXISTS typed")
-        self._execute(f"CREATE TABLE typed ({DDL}) CHARACTER SET utf8mb4")
+        ddl = ", ".join(
+            f"`{name}` {declared} {CHARSETS.get(name, '')}{DETAILS.get(name, 'NULL DEFAULT NULL')}"
+            for name, declared in self.columns.items()
+        )
+        self._execute(f"CREATE TABLE typed ({ddl}) CHARACTER SET utf8mb4")
         self.folder = folder
         self.folder.mkdir(exist_ok=True)
         self.lock = threading.RLock()
@@ -154,7 +170,10 @@ class MariaDBFeed:
             "clock": "'-838:59:59'" if number % 4 == 0 else f"'{number}:00:00.5'",
             "born": str(1990 + number % 100) if number % 6 else "0",
             "doc": f'\'{{"n": {number}, "t": ["a", null, 1.50]}}\'',
-            "place": f"ST_GeomFromText('POINT({number} 1.5)', 4326)",
+            # MySQL takes the first number for a latitude.
+            "place": f"ST_GeomFromText('POINT({number % 90} 1.5)', 4326)",
+            "wide": f"'w{number} 😀'",
+            "unseen": str(number),
         }
         if number % 5 == 0:
             for column in list(full)[1 + number % 4 :: 3]:
@@ -163,9 +182,10 @@ class MariaDBFeed:
 
     def insert(self, *numbers: int, silent: bool = False) -> None:
         """Insert rows; silently is what no message tells of."""
+        names = ", ".join(f"`{name}`" for name in self.columns if name not in GENERATED)
         rows = ", ".join(f"({', '.join(self.row(n).values())})" for n in numbers)
         with self.lock:
-            self._execute(f"INSERT INTO typed VALUES {rows}")
+            self._execute(f"INSERT INTO typed ({names}) VALUES {rows}")
             self._tell("INSERT", numbers, silent)
 
     def update(self, number: int, silent: bool = False, **values: str) -> None:
@@ -189,11 +209,11 @@ class MariaDBFeed:
     def _rows(self, numbers: Any) -> list[dict[str, Any]]:
         names = ", ".join(
             f"`{name}` * 1e0 AS `{name}`" if declared == "float" else f"`{name}`"
-            for name, declared in COLUMNS.items()
+            for name, declared in self.columns.items()
         )
         listed = ", ".join(map(str, numbers))
         rows = self._execute(f"SELECT {names} FROM typed WHERE id IN ({listed}) ORDER BY id")
-        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        return [dict(zip(self.columns, row, strict=True)) for row in rows]
 
     def _tell(
         self, kind: str, numbers: Any, silent: bool, rows: list[dict[str, Any]] | None = None
@@ -205,7 +225,7 @@ class MariaDBFeed:
             return
         data = [
             {
-                name: None if value is None else PRINTED.get(name, str)(value)
+                name: None if value is None else self.printed.get(name, str)(value)
                 for name, value in row.items()
             }
             for row in found
@@ -216,7 +236,7 @@ class MariaDBFeed:
             "es": int(millis),
             "id": 1,
             "isDdl": False,
-            "mysqlType": COLUMNS,
+            "mysqlType": self.columns,
             "old": [{} for _ in data] if kind == "UPDATE" else None,
             "pkNames": ["id"],
             "sql": "",
@@ -249,3 +269,21 @@ class MariaDBFeed:
 
     def close(self) -> None:
         self.session.close()
+
+
+class MariaDBFeed(BinlogFeed):
+    """The database is a MariaDB, whose JSON is a text."""
+
+
+class MySQLFeed(BinlogFeed):
+    """The database is a MySQL, which has no widths of integers, and a JSON of its own."""
+
+    columns = COLUMNS | {
+        "id": "bigint",
+        "big": "bigint unsigned",
+        "born": "year",
+        "doc": "json",
+        "unseen": "int",
+        "twice": "bigint",
+    }
+    printed = PRINTED | {"doc": lambda text: json.dumps(json.loads(text), sort_keys=True)}
