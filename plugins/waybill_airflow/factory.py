@@ -169,6 +169,7 @@ def _of_no_batch(stage: str, spec: Migration, file: Path) -> StageOperator:
         batch=stage,
         mode="incremental",
         tables="",
+        keys="",
         until=STAGES[-1],
         until_time="",
         drop_held="",

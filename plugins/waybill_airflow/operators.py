@@ -76,6 +76,7 @@ class StageOperator(SparkSubmitOperator):
         batch: id of the batch (templated).
         mode: what the snapshot reads (templated).
         tables: which tables mode `reload` takes, with commas between (templated).
+        keys: which keys of them; empty for all (templated).
         until: the last stage that the run wants; later ones are skipped (templated).
         until_time: up to when topics are read, in ISO 8601; empty for all there is (templated).
         drop_held: not empty to drop what a failed gate holds (templated).
@@ -87,6 +88,7 @@ class StageOperator(SparkSubmitOperator):
         "batch",
         "mode",
         "tables",
+        "keys",
         "until",
         "until_time",
         "drop_held",
@@ -104,6 +106,7 @@ class StageOperator(SparkSubmitOperator):
         batch: str = "{{ params.batch or batch_of(dag_run) }}",
         mode: str = "{{ params.mode }}",
         tables: str = "{{ params.tables or '' }}",
+        keys: str = "{{ params['keys'] if params['keys'] != 'all' else '' }}",
         until: str = "{{ params.until }}",
         until_time: str = "{{ params.until_time or '' }}",
         drop_held: str = "{{ 'yes' if params.drop_held else '' }}",
@@ -123,6 +126,7 @@ class StageOperator(SparkSubmitOperator):
         self.batch = batch
         self.mode = mode
         self.tables = tables
+        self.keys = keys
         self.until = until
         self.until_time = until_time
         self.drop_held = drop_held
@@ -213,6 +217,8 @@ class StageOperator(SparkSubmitOperator):
         }
         if self.tables:
             order["tables"] = self.tables
+        if self.keys:
+            order["keys"] = self.keys
         if self.until_time:
             order["until_time"] = self.until_time
         if self.drop_held:
@@ -253,6 +259,7 @@ class StageOperator(SparkSubmitOperator):
         """Make up what depends on the worker: settings, the library, the place of the result."""
         more = ["--until-time", self.until_time] if self.until_time else []
         more += ["--tables", self.tables] if self.tables else []
+        more += ["--keys", self.keys] if self.keys else []
         more += ["--drop-held"] if self.drop_held else []
         more += ["--decision", json.dumps(self.decision)] if self.decision is not None else []
         arguments = [*(self.application_args or []), *more]

@@ -21,6 +21,12 @@ MODES = {
 }
 """How the snapshot reads the source."""
 
+KEYS = {
+    "all": "All rows",
+    "differing": "The rows that the last verification found to differ",
+}
+"""Which keys of tables are taken once more."""
+
 BATCH_ID = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 """What a batch id may look like: it names branches, folders and files."""
 
@@ -64,6 +70,14 @@ def trigger_form() -> dict[str, Param]:
             title="Tables",
             description_md="With the mode that takes some tables once more: their names in the "
             "lake or patterns, with commas between, e.g. `shop.orders, shop.item_*`.",
+        ),
+        "keys": Param(
+            "all",
+            type="string",
+            title="Keys",
+            enum=list(KEYS),
+            values_display=KEYS,
+            description_md="With the mode that takes some tables once more: which of their rows.",
         ),
         "until": Param(
             STAGES[-1],

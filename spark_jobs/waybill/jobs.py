@@ -39,7 +39,7 @@ from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
-from waybill.stage_context import Options, StageContext
+from waybill.stage_context import KeysToReload, Options, StageContext
 from waybill.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ STAGE_FUNCTIONS = {
 
 MODES = ("incremental", "full", "replay", "reload")
 """See `waybill.stage_context.Options`."""
+
+KEYS = ("all", "differing")
+"""Which keys of the tables mode `reload` takes; see `waybill.stage_context.Options`."""
 
 UPKEEP, VERIFY = "upkeep", "verify"
 """What is run like a stage and belongs to no batch."""
@@ -100,9 +103,9 @@ def run_stage(
         migration = migration.ending(options.until_time)
     with failures_kept(migration, stage, batch), _session(spark, migration) as session:
         lake = Lake.open(session, migration)
-        context = StageContext(
-            lake.spark, lake, migration, batch, options or Options(), _progress(stage)
-        )
+        options = options or Options()
+        keys = _keys_to_reload(lake, migration, options)
+        context = StageContext(lake.spark, lake, migration, batch, options, _progress(stage), keys)
         run: Callable[[Migration, StageContext], StageReport] = getattr(
             import_module(STAGE_FUNCTIONS[stage]), f"run_{stage}"
         )
@@ -159,6 +162,17 @@ def _judge_earlier(migration: Migration, context: StageContext) -> None:
         run_validate(migration, earlier)
 
 
+def _keys_to_reload(
+    lake: Lake, spec: Migration, options: Options
+) -> Callable[[], KeysToReload] | None:
+    """What finds the keys of a reload, when they are needed; None where whole tables are taken."""
+    if options.keys == KEYS[0]:
+        return None
+    from waybill.verify.keys_to_reload import keys_to_reload
+
+    return lambda: keys_to_reload(lake, spec, options.tables)
+
+
 def run_migration(
     spec: Specification,
     *,
@@ -167,6 +181,7 @@ def run_migration(
     spark: SparkSession | None = None,
     mode: str = "incremental",
     tables: Sequence[str] = (),
+    keys: str = KEYS[0],
     drop_held: bool = False,
     until_time: datetime | None = None,
     on_stage: Callable[[StageReport], None] | None = None,
@@ -182,6 +197,8 @@ def run_migration(
         mode: `incremental`, `full` to read the source from its beginning, `replay` to take what
             was refused once more, or `reload` to take some tables once more.
         tables: names or patterns of those tables.
+        keys: `all`, or `differing` to take only the keys of them that the newest verification of
+            each table found to differ.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
         until_time: read topics up to this time at most.
         on_stage: is given each stage's account as soon as it is there, also that of a gate that
@@ -199,7 +216,7 @@ def run_migration(
     check_batch(waybill.batch)
     if until_time is not None:
         migration.ending(until_time)
-    options = Options(mode, drop_held, until_time, tables=tuple(tables))
+    options = Options(mode, drop_held, until_time, tables=tuple(tables), keys=keys)
     check_tables_named(options)
     with ExitStack() as ended:
         with failures_kept(migration, "", waybill.batch):
@@ -368,6 +385,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         "--tables", default="", help="with mode reload: names or patterns, with commas between"
     )
     parser.add_argument(
+        "--keys", default=KEYS[0], choices=KEYS, help="with mode reload: which keys of the tables"
+    )
+    parser.add_argument(
         "--drop-held",
         action="store_true",
         help="drop the batch that failed the gate, and merge it again",
@@ -383,8 +403,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", type=Path, help="file for the result as JSON")
     given = parser.parse_args(argv)
     log_to_stderr()
+    tables = tables_in(given.tables)
     options = Options(
-        given.mode, given.drop_held, given.until_time, given.decision, tables_in(given.tables)
+        given.mode, given.drop_held, given.until_time, given.decision, tables, given.keys
     )
     try:
         result = result_of(stage, given.migration, given.batch, options)
@@ -401,11 +422,19 @@ def tables_in(text: str) -> tuple[str, ...]:
 
 
 def check_tables_named(options: Options) -> None:
-    """See that tables are named where some are reloaded, and only there.
+    """See that tables are named where some are reloaded, and keys are chosen only there.
 
     Raises:
         ConfigurationError: they are not.
     """
+    if options.keys not in KEYS:
+        raise ConfigurationError(unknown("choice of keys", options.keys, KEYS), code=Code.OPTION)
+    if options.keys != KEYS[0] and options.mode != "reload":
+        message = (
+            f"keys {options.keys} are asked for, and mode {options.mode} takes all: name the "
+            "tables to reload, e.g. --reload shop.orders --keys differing"
+        )
+        raise ConfigurationError(message, code=Code.OPTION)
     if (options.mode == "reload") == bool(options.tables):
         return
     message = (

@@ -35,6 +35,8 @@ BATCHES = "batches"
 REBUILT = "rebuilt"
 """The outcome of rows of `changes` that say what a reload has brought once more, and the detail of
 a conversion's report that says which tables reloads have rebuilt (`waybill.lake.rebuilt_rows`)."""
+REBUILT_KEYS = "rebuilt_keys"
+"""The detail of a conversion's report that says of which tables reloads have rebuilt some keys."""
 
 
 def _columns(fields: list[tuple[str, Any]]) -> pa.Schema:
@@ -96,8 +98,8 @@ CHANGES = _columns(
 - `waiting`: half of an update (`half`), until the other half comes;
 - `bootstrap`: a row of a merged table that a new target begins with, at a place of its own; the
   topic names the target;
-- `rebuilt`: no change; what `batch` brought of a table counts no more, as the reload that `reason`
-  names has brought all of it once more;
+- `rebuilt`: no change; what `batch` brought of a table, or of one `key` of it, counts no more, as
+  the reload that `reason` names has brought all of it once more;
 - `schema`: `schema_id` and, in `extra`, the schema itself; one or more per batch and schema.
 """
 

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from waybill.lake import Lake
@@ -40,11 +42,26 @@ class Options:
     decision: Asked | None = None
     tables: tuple[str, ...] = ()
     """Names or patterns of the tables that `reload` takes, as the lake has them."""
+    keys: str = "all"
+    """Which keys of them: `all`, or `differing` for those that the newest verification of each
+    table found to differ."""
 
     @property
     def reads_source(self) -> bool:
         """Whether the snapshot looks for messages."""
         return self.mode not in ("replay", "reload")
+
+
+class KeysToReload(NamedTuple):
+    """The keys that a reload takes where it does not take whole tables.
+
+    Attributes:
+        keys: key images as the lake has them (`_waybill_key`), by the table's qualified name.
+        warnings: what a person should know about them.
+    """
+
+    keys: Mapping[str, frozenset[str]]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +75,7 @@ class StageContext:
         batch: id of the batch.
         options: how the run differs from the ordinary one.
         progress: says one line about the work, for a person who watches.
+        keys: finds the keys that a reload takes; None where it takes whole tables.
     """
 
     spark: SparkSession
@@ -66,3 +84,4 @@ class StageContext:
     batch: str
     options: Options = field(default_factory=Options)
     progress: Callable[..., Any] = _log.info
+    keys: Callable[[], KeysToReload] | None = None

@@ -240,6 +240,7 @@ def gate(migrations, fake_stages, monkeypatch, tmp_path):
         batch="b-1",
         mode="incremental",
         tables="",
+        keys="",
         until="publish",
         until_time="",
         drop_held="",

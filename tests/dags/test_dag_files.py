@@ -107,6 +107,7 @@ class TestDag:
             "drop_held": False,
             "batch": None,
             "tables": None,
+            "keys": "all",
         }
 
     def test_it_serialises_and_comes_back(self, dag):

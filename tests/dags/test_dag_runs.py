@@ -41,7 +41,7 @@ def test_every_stage_gets_the_batch_of_the_run_and_returns_its_report(run, fake_
     batch = batch_of(ended)
     assert {given["--batch"] for _, given in calls} == {batch}
     assert {given["--mode"] for _, given in calls} == {"incremental"}
-    assert not any({"--until-time", "--drop-held"} & given.keys() for _, given in calls)
+    assert not any({"--until-time", "--drop-held", "--keys"} & given.keys() for _, given in calls)
     for stage in STAGES:
         assert values[stage, "return_value"]["batch"] == batch
         assert values[stage, "_link_BatchLink"] == f"/waybill/batches/small/{batch}"
@@ -53,6 +53,7 @@ def test_what_the_form_says_reaches_the_stages(run, fake_stages):
         batch="by-hand.1",
         mode="reload",
         tables="shop.orders",
+        keys="differing",
         until="merge",
         until_time="2026-11-20T06:00:00+01:00",
         drop_held=True,
@@ -66,6 +67,7 @@ def test_what_the_form_says_reaches_the_stages(run, fake_stages):
     assert {given["--batch"] for _, given in calls} == {"by-hand.1"}
     assert {given["--mode"] for _, given in calls} == {"reload"}
     assert {given["--tables"] for _, given in calls} == {"shop.orders"}
+    assert {given["--keys"] for _, given in calls} == {"differing"}
     assert {given["--until-time"] for _, given in calls} == {"2026-11-20T06:00:00+01:00"}
     assert {given["--drop-held"] for _, given in calls} == {"yes"}
     assert not values.get(("validate", "_link_GateReportLink"))

@@ -40,7 +40,7 @@ def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> St
         batch="b-1",
         mode="full",
         until=until,
-        **{"tables": "", "until_time": "", "drop_held": "", **more},
+        **{"tables": "", "keys": "", "until_time": "", "drop_held": "", **more},
     )
 
 
@@ -65,6 +65,13 @@ def test_the_tables_of_a_reload_are_handed_on(migrations, fake_stages):
     stage(migrations("shop"), "convert", tables="shop.a, shop.b*").execute({})
     ((_name, given),) = fake_stages()
     assert given["--tables"] == "shop.a, shop.b*"
+    assert "--keys" not in given
+
+
+def test_so_are_the_keys(migrations, fake_stages):
+    stage(migrations("shop"), "convert", tables="shop.a", keys="differing").execute({})
+    ((_name, given),) = fake_stages()
+    assert given["--keys"] == "differing"
 
 
 def log_lines(capsys) -> list[str]:

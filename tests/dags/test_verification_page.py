@@ -44,6 +44,8 @@ def test_it_shows_the_newest_verification_of_each_table(shown):
     assert first.key == '{"id": "1", "shard": "shop.parcels_1"}'
     assert first.columns == [("note", HOSTILE, "null"), ("x", "1.10", "1.1")]
     assert len(found.differences) == 3
+    assert found.repair.startswith("waybill run ")
+    assert found.repair.endswith(" --reload shop.parcels --keys differing")
     assert not found.is_asked
 
 
@@ -87,6 +89,8 @@ def test_rows_that_differ_count_once(shown, monkeypatch):
     ]
     monkeypatch.setattr(verification_view, "last_results", lambda _: kept)
     assert view().state == "5 rows differ from the database, in shop.a, shop.b."
+    # Of a number of rows nobody knows the keys.
+    assert view().repair.endswith(" --reload shop.a --keys differing")
 
 
 def test_a_row_that_is_told_by_masked_values_has_no_page():
@@ -126,4 +130,5 @@ def test_the_page_names_rows_and_runs_nothing(shown, monkeypatch):
     assert "missing in the database" in answer.text
     assert "1.10" in answer.text
     assert "/rows/orders?table=shop.parcels&amp;key=" in answer.text
+    assert "--reload shop.parcels --keys differing</code>" in answer.text
     assert "12,345" in answer.text

@@ -317,7 +317,7 @@ def test_a_reload_before_anything_was_read(spark, spec, tmp_path):
 
 def test_the_command_of_the_docs(spark, spec, tmp_path, monkeypatch):
     text = PAGE.read_text(encoding="utf-8")
-    (command,) = re.findall(r"`waybill (run FILE --reload shop[^`]+)`", text)
+    (command,) = re.findall(r"`waybill (run FILE --reload shop[^`\s]+)`", text)
     monkeypatch.setattr(spark, "stop", lambda: None)
     without, whole = spec(select={"exclude": ["shop.orders"]}), spec()
     bring(tmp_path, "1", [message(1, "INSERT", None, row(1), "orders")])

@@ -98,6 +98,7 @@ class VerificationView(NamedTuple):
         differences: the first of them.
         more: how many others are kept.
         command: verifies again.
+        repair: makes the rows that differ anew; empty where none is known.
         state: all of it in a sentence.
         is_bad: whether anything differs, or a table could not be verified.
     """
@@ -108,6 +109,7 @@ class VerificationView(NamedTuple):
     differences: list[DifferenceView]
     more: int
     command: str
+    repair: str
     state: str
     is_bad: bool
 
@@ -129,9 +131,16 @@ def verification_view(spec: Migration) -> VerificationView:
         [_difference(*one) for one in found[:MOST]],
         max(0, len(found) - MOST),
         command,
+        _repair(spec, tables),
         _state(tables, differing, undecided),
         differing > 0 or bool(_failed(tables)),
     )
+
+
+def _repair(spec: Migration, tables: list[TableView]) -> str:
+    wrong = dict.fromkeys(t.table for t in tables if t.differing and t.method != "counts")
+    reloads = [word for name in wrong for word in ("--reload", name)]
+    return spec.command("run", "FILE", *reloads, "--keys", "differing") if wrong else ""
 
 
 def _state(tables: list[TableView], differing: int, undecided: int) -> str:

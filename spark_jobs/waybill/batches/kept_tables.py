@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _TAKEN = ("ok", "refused", "waiting", "schema")
-_LEFT_OUT = (EMPTIED, VOID, NOT_MET, STATEMENT, OF_ONE, DUPLICATE)
+LEFT_OUT = (EMPTIED, VOID, NOT_MET, STATEMENT, OF_ONE, DUPLICATE)
 """Why changes of a table that is taken are left out: it is made without them, and the end of their
 transaction counts them. What empties one of several joined tables is among them, too, and so is
 half of an update that came twice: it shows that its message was read."""
@@ -49,7 +49,7 @@ class KeptTables:
             outcomes = batch.column("outcome").to_pylist()
             reasons = batch.column("reason_kind").to_pylist()
             kept = [
-                (outcome in _TAKEN or reason in _LEFT_OUT) and self._is_one(names)
+                (outcome in _TAKEN or reason in LEFT_OUT) and self._is_one(names)
                 for outcome, reason, names in zip(
                     outcomes, reasons, zip(*columns, strict=True), strict=True
                 )

@@ -78,6 +78,14 @@ def run(
             "archive. May be repeated.",
         ),
     ] = None,
+    keys: Annotated[
+        str,
+        typer.Option(
+            metavar="WHICH",
+            help="With --reload: `differing` takes only the rows that the last verification found "
+            "to differ.",
+        ),
+    ] = "all",
     drop_held: Annotated[
         bool,
         typer.Option(
@@ -102,7 +110,7 @@ def run(
     if full and reload:
         raise ConfigurationError("--full takes all tables, and --reload some: leave one out")
     mode = "full" if full else "reload" if reload else "incremental"
-    ways = Ways(mode, drop_held, until_time, tuple(reload or ()))
+    ways = Ways(mode, drop_held, until_time, tuple(reload or ()), keys)
     run_command(migration, until, batch, ways, json)
 
 

@@ -24,12 +24,14 @@ class Ways(NamedTuple):
         drop_held: drop what a failed gate holds.
         until_time: read topics up to this time at most, as people write it.
         tables: which tables mode `reload` takes.
+        keys: which keys of them.
     """
 
     mode: str = "incremental"
     drop_held: bool = False
     until_time: str | None = None
     tables: tuple[str, ...] = ()
+    keys: str = "all"
 
 
 def run_command(
@@ -53,6 +55,7 @@ def run_command(
                 batch=waybill.batch,
                 mode=ways.mode,
                 tables=ways.tables,
+                keys=ways.keys,
                 drop_held=ways.drop_held,
                 until_time=end,
                 on_stage=waybill.stages.append,

@@ -29,6 +29,13 @@ _OF_ONE_UPDATE = [NAME, "sequence"]
 _WHOLE_BEFORE = "outcome = 'ok' AND operation = 'update' AND before IS NOT NULL"
 """SQL: changes that were made of two halves, where there are halves."""
 
+SEQUENCE = "split_part(order_key, '/', 2)"
+"""SQL: the sequence id of a change, which the halves of an update share."""
+UPDATES = f"(half IS NOT NULL OR ({_WHOLE_BEFORE})) AND sequence <> ''"
+"""SQL: halves of updates and updates that were made of two."""
+WHOLE = "bool_or(half IS NULL) OR (bool_or(half = 'before') AND bool_or(half = 'after'))"
+"""SQL: of `UPDATES` that share an id: whether both halves are there."""
+
 
 class Messages(NamedTuple):
     """Some messages that rows of a table came from.
@@ -59,13 +66,8 @@ def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, Messag
     before, came = _named(old), _named(new)
     if not pairs:
         return _by_table(before.join(came, _PLACED, "left_anti"))
-    both = "bool_or(half = 'before') AND bool_or(half = 'after')"
-    updates = came.where(f"half IS NOT NULL OR ({_WHOLE_BEFORE})").where("sequence <> ''")
-    whole = (
-        updates.groupBy(*_OF_ONE_UPDATE)
-        .agg(F.expr(f"bool_or(half IS NULL) OR ({both})").alias("whole"))
-        .where("whole")
-    )
+    updates = came.where(UPDATES).groupBy(*_OF_ONE_UPDATE)
+    whole = updates.agg(F.expr(WHOLE).alias("whole")).where("whole")
     met = came.where("half IS NOT NULL").join(whole, _OF_ONE_UPDATE, "left_semi")
     apart = came.where("half IS NULL").select(*_PLACED).unionByName(met.select(*_PLACED))
     joined = before.where(_WHOLE_BEFORE).join(apart, _PLACED, "left_anti")
@@ -87,19 +89,26 @@ def ambiguous(old: DataFrame, archive: DataFrame) -> dict[str, Messages]:
         old: as for `not_brought`.
         archive: all its messages.
     """
+    several = several_at_one_place(archive)
+    if several is None:
+        return {}
+    return _by_table(_named(old).join(several, [*MESSAGE_PLACE], "left_semi"))
+
+
+def several_at_one_place(archive: DataFrame) -> DataFrame | None:
+    """The places of which an archive has several different messages; None where none has two."""
     place = [*MESSAGE_PLACE]
     twice = archive.groupBy(*place).count().where("count > 1").select(*place)
     if twice.isEmpty():
-        return {}
+        return None
     texts = [F.coalesce(F.sha2(F.col(name), 256), F.lit("")) for name in ("key", "value")]
-    several = (
+    return (
         archive.join(twice, place, "left_semi")
         .select(*place, F.concat_ws("/", *texts).alias("says"))
         .groupBy(*place)
         .agg(F.min("says").alias("one"), F.max("says").alias("other"))
         .where("one <> other")
     )
-    return _by_table(_named(old).join(several, place, "left_semi"))
 
 
 def now_read_as(rows: list[Row]) -> Mapping[tuple[str, int, int], str]:
@@ -121,7 +130,7 @@ def now_read_as(rows: list[Row]) -> Mapping[tuple[str, int, int], str]:
 
 
 def _named(rows: DataFrame) -> DataFrame:
-    sequence = F.expr("split_part(order_key, '/', 2)").alias("sequence")
+    sequence = F.expr(SEQUENCE).alias("sequence")
     return rows.select(
         F.expr(QUALIFIED).alias(NAME),
         *(*MESSAGE_PLACE, sequence, "operation", "before", "half", "outcome"),

@@ -4,7 +4,7 @@ While the archive has every message, the batch of a reload has every change that
 of, so the merge makes them of nothing else (`waybill.lake.rebuilt_rows`). Where messages or changes
 were deleted, or a message that a table has rows of is none of its changes any more
 (`waybill.convert.brought_again`), the changes come beside those of before, and older ones lose
-against what is there.
+against what is there. Of single keys see `waybill.convert.reloading_keys`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from waybill.convert.brought_again import (
     not_brought,
     now_read_as,
 )
+from waybill.convert.reloading_keys import KeysReload
 from waybill.counting import counted
 from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.rebuilt_rows import ADDED_TO, RebuiltTables, without
 from waybill.lake.replaced_changes import Replaced
-from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT, dotted_name
-from waybill.mapping.rules import fits
+from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT, REBUILT_KEYS, dotted_name
+from waybill.mapping.rules import fits, spellings
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
@@ -68,15 +69,14 @@ class Reload:
         self.context = context
         self.branch = branch
         self._before = RebuiltTables(context.lake, branch.base)
+        self._keys = KeysReload(context, branch, self._before.counting)
         self._replaced: list[Replaced] = []
         self._names: list[str] = []
         self._added_to: list[str] = []
 
     def counting(self, rows: DataFrame) -> DataFrame:
         """The rows of `changes` that count, as the batch leaves them."""
-        if not self._before.batches and not self._replaced:
-            return rows
-        return without(rows, [*self._before.replaced, *self._replaced])
+        return without(rows, [*self._before.replaced, *self._replaced, *self._keys.replaced])
 
     def take(
         self,
@@ -99,6 +99,10 @@ class Reload:
         """
         tables = self.context.options.tables
         if upto is None:
+            return
+        if self.context.keys is not None:
+            given = (upto, settle, decode, columns, report, pairs)
+            report.extra_in[RELOADED] = self._keys.take(*given)
             return
         lake = self.context.lake
         archive = lake.log("archive")
@@ -235,7 +239,7 @@ class Reload:
         found = mine.select(*_NAMES, "batch", (F.col("outcome") == "waiting").alias("half"))
         rows = found.distinct().collect()
         batch = self.context.batch
-        known = {one[:4] for one in self._before.replaced}
+        known = {one[:4] for one in self._before.replaced if one.key is None}
         brought = {tuple(row)[:-1] for row in rows}
         self._replaced = [
             Replaced(database, schema, table, name, batch)
@@ -256,7 +260,7 @@ class Reload:
     def _say_what_stays(self, met: set[str], since: str | None, report: StageReport) -> None:
         """Warn of tables of the lake that the batch does not make anew, though they are named."""
         lake, tables = self.context.lake, self.context.options.tables
-        named = [name for name in lake.merged_tables() if fits(_spellings(name), tables)]
+        named = [name for name in lake.merged_tables() if fits(spellings(name), tables)]
         unmet = sorted(set(named) - met)
         if unmet:
             report.warnings.append(
@@ -282,20 +286,18 @@ class Reload:
         batches = {**self._before.batches, **dict.fromkeys(self._names, self.context.batch)}
         if batches:
             report.details[REBUILT] = batches
+        of_keys = {**self._before.of_keys, **dict.fromkeys(self._keys.names, self.context.batch)}
+        if of_keys:
+            report.details[REBUILT_KEYS] = of_keys
         # One that is made anew has no other changes any more.
         added_to = {*self._before.added_to, *self._added_to}.difference(self._names)
         if added_to:
             report.details[ADDED_TO] = sorted(added_to)
         rows = []
-        for one in self._replaced:
+        for one in [*self._replaced, *self._keys.replaced]:
             values = dict.fromkeys(CHANGES.names)
             names = {"database": one.database, "schema": one.schema, "table": one.table}
             values |= {**names, "batch": one.batch, "reason": one.by, "outcome": REBUILT}
+            values["key"] = one.key
             rows.append([*values.values()])
         self.branch.append_rows(rows, CHANGES)
-
-
-def _spellings(qualified: str) -> tuple[str, str]:
-    """A table's name as a reload may have it: whole, or without its schema."""
-    parts = qualified.split(".")
-    return qualified, ".".join(dict.fromkeys((parts[0], parts[-1])))

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from waybill.connections import variable_of
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, described
-from waybill.jobs import MODES, UPKEEP, VERIFY, result_of, tables_in
+from waybill.jobs import KEYS, MODES, UPKEEP, VERIFY, result_of, tables_in
 from waybill.lake.decisions import DECISIONS, Asked
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
@@ -96,6 +96,8 @@ class Order(BaseModel):
     mode: Annotated[str, _one_of(MODES)] = MODES[0]
     tables: str = ""
     """Which tables mode `reload` takes, with commas between."""
+    keys: Annotated[str, _one_of(KEYS)] = KEYS[0]
+    """Which keys of them."""
     drop_held: bool = False
     until_time: Annotated[datetime | None, AfterValidator(_in_utc)] = None
     decision: Decided | None = None
@@ -185,7 +187,8 @@ class Work:
                     decision = None if order.decision is None else order.decision.asked()
                     tables = tables_in(order.tables)
                     options = Options(
-                        order.mode, order.drop_held, order.until_time, decision, tables
+                        *(order.mode, order.drop_held, order.until_time),
+                        *(decision, tables, order.keys),
                     )
                     result = result_of(order.stage, spec, order.batch, options)
         except SpecificationError as error:

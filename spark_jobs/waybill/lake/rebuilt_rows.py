@@ -2,7 +2,8 @@
 
 Such a reload rebuilds the table: its batch has every change that the table is made of, as the
 mapping of that day makes it, and what batches before it brought of the table counts no more
-(`waybill.lake.replaced_changes`). Those changes stay in the log.
+(`waybill.lake.replaced_changes`). Those changes stay in the log. A reload of single keys does the
+same with the changes of these.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pyspark.sql import functions as F
 
 from waybill.lake.local_rows import local_rows
 from waybill.lake.replaced_changes import STAGE, Replaced, reloads_before, replaced_in
-from waybill.lake_columns import REBUILT
+from waybill.lake_columns import REBUILT, REBUILT_KEYS, dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -27,6 +28,7 @@ ADDED_TO = "loaded_again"
 so that they count beside what was there. A table that is made anew is none of them any more."""
 
 _DDL = "_database string, _schema string, _table string, _batch string"
+_NAMES = ("database", "schema", "table", "batch")
 
 
 class RebuiltTables:
@@ -38,6 +40,7 @@ class RebuiltTables:
 
     Attributes:
         batches: the reload that rebuilt each of them last, by the table's qualified name.
+        of_keys: the reload that rebuilt keys of a table last, by its qualified name.
         added_to: the tables whose changes came once more beside those of before.
     """
 
@@ -47,14 +50,19 @@ class RebuiltTables:
         self._replaced: list[Replaced] | None = None
         details = {} if upto is None else reloads_before(lake, upto)
         self.batches: Mapping[str, str] = details.get(REBUILT, {})
+        self.of_keys: Mapping[str, str] = details.get(REBUILT_KEYS, {})
         self.added_to = frozenset(details.get(ADDED_TO, ()))
 
     @property
     def replaced(self) -> list[Replaced]:
         """What counts no more."""
         if self._replaced is None:
-            self._replaced = replaced_in(self._lake, self._upto) if self.batches else []
+            self._replaced = replaced_in(self._lake, self._upto) if self._any else []
         return self._replaced
+
+    @property
+    def _any(self) -> bool:
+        return bool(self.batches or self.of_keys)
 
     def since(self, after: int | None) -> dict[str, str]:
         """The tables that were rebuilt behind a snapshot of the log, with the last reload of each.
@@ -64,36 +72,66 @@ class RebuiltTables:
         """
         if not self.batches:
             return {}
-        came = {commit.batch for commit in self._lake.between(self._table, after, self._upto)}
+        came = self._came(after)
         return {name: batch for name, batch in self.batches.items() if batch in came}
+
+    def keys_since(self, after: int | None) -> dict[str, frozenset[str]]:
+        """The keys that were rebuilt behind a snapshot of the log, by the name of their table.
+
+        Args:
+            after: None for the beginning of the log.
+        """
+        if not self.of_keys:
+            return {}
+        came = self._came(after)
+        found: dict[str, set[str]] = {
+            name: set() for name, batch in self.of_keys.items() if batch in came
+        }
+        for one in self.replaced if found else ():
+            if one.key is not None and one.by in came:
+                found[dotted_name(one[:3])].add(one.key)
+        return {name: frozenset(keys) for name, keys in found.items()}
+
+    def _came(self, after: int | None) -> set[str]:
+        """The batches behind a snapshot."""
+        return {commit.batch for commit in self._lake.between(self._table, after, self._upto)}
 
     def has_both(self, after: int | None) -> bool:
         """Whether the changes behind a snapshot may be some that count no more."""
-        if not self.since(after):
+        if not self.since(after) and not self.keys_since(after):
             return False
         line = self._lake.between(self._table, after, self._upto)
         return sum(commit.stage == STAGE for commit in line) > 1
 
     def counting(self, rows: DataFrame) -> DataFrame:
         """The rows of `changes` that count."""
-        return rows if not self.batches else without(rows, self.replaced)
+        return without(rows, self.replaced) if self._any else rows
 
     def replaced_since(self, after: int | None) -> int:
         """How many accepted changes behind a snapshot count no more."""
         if not self.has_both(after):
             return 0
         came = self._lake.increment(self._table, after, self._upto).where("outcome = 'ok'")
-        return _compared(came, self.replaced, "left_semi").count()
+        return came.count() - without(came, self.replaced).count()
 
 
 def without(rows: DataFrame, replaced: Iterable[Replaced]) -> DataFrame:
     """Rows of `changes` without those that count no more."""
-    return _compared(rows, replaced, "left_anti")
+    every = [one for one in replaced if not one.is_mark]
+    tables = {one[:4] for one in every if one.key is None}
+    keys = {(*one[:4], one.key) for one in every if one.key is not None}
+    if tables:
+        rows = _left(rows, tables, _NAMES, _DDL)
+    if keys:
+        rows = _left(rows, keys, (*_NAMES, "key"), f"{_DDL}, _key string")
+    return rows
 
 
-def _compared(rows: DataFrame, replaced: Iterable[Replaced], how: str) -> DataFrame:
-    known = local_rows(rows.sparkSession, sorted({one[:4] for one in replaced}, key=str), _DDL)
+def _left(
+    rows: DataFrame, known: Iterable[tuple[str | None, ...]], names: Sequence[str], ddl: str
+) -> DataFrame:
+    found = local_rows(rows.sparkSession, sorted(known, key=str), ddl)
     same = F.lit(True)
-    for name in ("database", "schema", "table", "batch"):
+    for name in names:
         same &= F.col(name).eqNullSafe(F.col(f"_{name}"))
-    return rows.join(F.broadcast(known), same, how)
+    return rows.join(F.broadcast(found), same, "left_anti")

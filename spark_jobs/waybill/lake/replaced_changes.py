@@ -2,14 +2,16 @@
 
 A row of `changes` with the outcome `rebuilt` names a table and a batch whose changes of it count no
 more, and, as its reason, the batch of the reload. So it does not matter what upkeep has forgotten
-of batches since.
+of batches since. One with a key is about the changes of this key alone. A reload of keys leaves one
+for each of them that names its own batch, too: it says that the key is made anew, whether or not
+anything came of it before.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.lake_columns import REBUILT
+from waybill.lake_columns import REBUILT, REBUILT_KEYS
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -27,6 +29,7 @@ class Replaced(NamedTuple):
         table: as above.
         batch: the batch that brought them.
         by: the batch of the reload.
+        key: the one key whose changes are meant; None where all of the table are.
     """
 
     database: str | None
@@ -34,12 +37,19 @@ class Replaced(NamedTuple):
     table: str | None
     batch: str
     by: str
+    key: str | None = None
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it says of a key that it is made anew, and takes no change away."""
+        return self.batch == self.by
 
 
 def reloads_before(lake: History, upto: int | None) -> dict[str, Any]:
     """The details of the last conversion up to a snapshot of the log; None for the newest.
 
-    Each has what reloads have done so far (`REBUILT`, `waybill.lake.rebuilt_rows.ADDED_TO`).
+    Each has what reloads have done so far (`REBUILT`, `REBUILT_KEYS`,
+    `waybill.lake.rebuilt_rows.ADDED_TO`).
     """
     line = (c for c in lake.between(lake.log("changes"), None, upto) if c.stage == STAGE)
     last = next(line, None)
@@ -49,8 +59,9 @@ def reloads_before(lake: History, upto: int | None) -> dict[str, Any]:
 
 def replaced_in(lake: History, upto: int | None) -> list[Replaced]:
     """What counts no more of the changes up to a snapshot of the log; None for the newest."""
-    if not reloads_before(lake, upto).get(REBUILT):
+    details = reloads_before(lake, upto)
+    if not details.get(REBUILT) and not details.get(REBUILT_KEYS):
         return []
-    names = ("database", "schema", "table", "batch", "reason")
+    names = ("database", "schema", "table", "batch", "reason", "key")
     rows = lake.scan(lake.log("changes"), names, {"outcome": [REBUILT]}, upto)
     return [Replaced(*(row[name] for name in names)) for row in rows]

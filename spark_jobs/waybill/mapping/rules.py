@@ -198,6 +198,12 @@ def fits(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
+def spellings(qualified: str) -> tuple[str, str]:
+    """A table's name as people may write it: whole, or without its schema."""
+    parts = qualified.split(".")
+    return qualified, ".".join(dict.fromkeys((parts[0], parts[-1])))
+
+
 def fits_column(name: str, patterns: Iterable[str], dialect: str) -> bool:
     """Whether a column is one of some names or patterns.
 

@@ -248,6 +248,7 @@ class Parts:
                     NamesInLog(increment),
                     rebuilt,
                     elsewhere,
+                    increment.rebuilt.keys_since(increment.after),
                 )
             except SchemaChangeError as error:
                 alone = self.spec.decisions.find(error.table).stops_what == TABLE

@@ -11,13 +11,13 @@ that waits for the gate; branches of tables without one were left behind by a me
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, GateError
 from waybill.lake.decisions import DROPPED, decision_on
-from waybill.lake.names import literal
 from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -31,7 +31,7 @@ from waybill.merge.rewriting import drop_future
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -144,26 +144,39 @@ class Ledger:
         branch.sql(f"UPDATE {{branch}} SET kind = 'replayed' WHERE kind = '{REFUSED}'")
         return refused.select("topic", "partition", "offset", "index")
 
-    def forget_refused(self, batch: str, tables: Collection[str]) -> bool:
+    def forget_refused(self, batch: str, tables: Mapping[str, Collection[str] | None]) -> bool:
         """Take what was refused of tables out of quarantine: the batch brings all of it again.
+
+        Args:
+            batch: id of the batch.
+            tables: the tables; of each the keys that are meant, None for all of them.
 
         Returns:
             Whether there was anything.
         """
         if not tables:
             return False
-        branch, names = self._open(batch), sorted(tables)
+        branch = self._open(batch)
         if branch.base is None:
             return False
         refused = self.lake.read(self.table, branch.base).where(F.col("kind") == REFUSED)
-        if refused.where(F.col("table").isin(names)).isEmpty():
-            return False
-        listed = ", ".join(map(literal, names))
-        branch.sql(
-            f"UPDATE {{branch}} SET kind = 'replayed' WHERE kind = '{REFUSED}' "
-            f"AND `table` IN ({listed})"
-        )
-        return True
+        mine = refused.where(F.col("table").isin(sorted(tables))).select("table", "key")
+        found: dict[str, set[str]] = {}
+        for name, key in mine.distinct().collect():
+            known = tables[name]
+            if known is None or key in known:
+                found.setdefault(name, set()).add(key)
+        for name, keys in sorted(found.items()):
+            values, only = {"table": name}, ""
+            if tables[name] is not None:
+                values["keys"] = json.dumps(sorted(keys))
+                only = " AND array_contains(from_json({keys}, 'array<string>'), key)"
+            branch.sql(
+                f"UPDATE {{branch}} SET kind = 'replayed' WHERE kind = '{REFUSED}' "
+                f"AND `table` = {{table}}{only}",
+                values,
+            )
+        return bool(found)
 
     def _open(self, batch: str) -> Branch:
         if self._branch is None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from waybill.counting import counted
@@ -24,7 +25,7 @@ from waybill.merge.column_changes import Taken, extend
 from waybill.merge.columns_anew import ask_again
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
-from waybill.merge.renamings import above, instead, renaming_error
+from waybill.merge.renamings import above, instead, present_key, renaming_error
 from waybill.merge.state import (
     MergeState,
     TableState,
@@ -37,7 +38,7 @@ from waybill.order import sequence_of
 from waybill.schema_changes import MAP, NOTHING_DECIDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from waybill.merge.increment_counts import Survey
     from waybill.merge.names_in_log import NamesInLog
@@ -82,6 +83,7 @@ def make_plan(
     log: NamesInLog | None = None,
     rebuilt: Collection[str] = (),
     elsewhere: Sequence[Statement] = (),
+    rebuilt_keys: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Plan:
     """Decide what the batch means for each table.
 
@@ -100,6 +102,7 @@ def make_plan(
         rebuilt: tables that begin anew with the batch, as a reload brings all of their changes.
         elsewhere: statements of earlier batches, for these tables alone: what messages say of them
             that name another table, or none.
+        rebuilt_keys: keys of other tables that begin anew, as a reload brings all of their changes.
 
     Raises:
         ConfigurationError: the key of a table cannot be told and the migration declares none.
@@ -128,6 +131,8 @@ def make_plan(
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
     _alter_tables(plan, read, rules, before, concerns)
+    for name in filter(takes, rebuilt_keys):
+        _begin_keys_anew(plan, name, rebuilt_keys[name], before)
     for table in plan.tables.values():
         table.keep_changes(batch)
     places = any(table.survey.places for table in plan.tables.values())
@@ -144,6 +149,16 @@ def _begin_anew(plan: Plan, before: MergeState, names: list[str]) -> MergeState:
         before.tables[name], plan.state.tables[name] = TableState(), TableState()
         _plan_table(plan, name, TableSurvey(), before)
     return before
+
+
+def _begin_keys_anew(plan: Plan, name: str, keys: frozenset[str], before: MergeState) -> None:
+    """Rows of some keys are made of what the batch brings, and of nothing else."""
+    if name in plan.anew or name not in before.tables:
+        return
+    table = _table(plan, name, before)
+    # No reload takes keys of a table with renamed columns, so all of these came after it.
+    renamed = table.state.renamed
+    table.keys = frozenset(present_key(key, renamed) for key in keys) if renamed else keys
 
 
 def _concerns(plan: Plan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:

@@ -69,6 +69,7 @@ GONE = "gone by reload"
 OF_HELD = "changes of tables that waited"
 REPLACED = "brought again by a reload"
 REBUILT_FROM = "rows before it was made anew"
+KEYS_ANEW = "rows that were made anew"
 NAMED = 20
 """Changes of columns that a report names of each table."""
 
@@ -155,7 +156,7 @@ class _Merge:
             self.increment, self.schemas, self.alone = part.increment, part.schemas, part.alone
             # What waited may be many times what the batch brings.
             self.size = (sizes if part.increment is increment else self._cut_shuffles())["bytes"]
-            anew = [name for name, one in part.plan.tables.items() if one.was is not None]
+            anew = {n: one.keys or None for n, one in part.plan.tables.items() if one.anew}
             if self.ledger.forget_refused(self.context.batch, anew):
                 report.details[TRIED_AGAIN] = True
             self._merge_tables(part.plan)
@@ -325,7 +326,9 @@ class _Merge:
             )
             described = [s for s in self.schemas.values() if s.qualified_name == name]
             staged = staged_state(plan.state, becomes)
-            comment_columns(self.lake, table, comments(name, staged.columns, described))
+            if not plan.keys:
+                # Changes of long ago describe the table as it was then.
+                comment_columns(self.lake, table, comments(name, staged.columns, described))
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             branch.becomes = becomes
             self.branches[table] = branch.name
@@ -402,6 +405,7 @@ class _Merge:
     ) -> None:
         """Merge a table that is not plain."""
         survey, branch = plan.survey, merge.branch
+        forgotten = merge.forget(plan.keys) if plan.keys else 0
         if plan.truncated:
             merge.truncate()
         for default in plan.defaults:
@@ -433,6 +437,8 @@ class _Merge:
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
             self._account(name, plan, 0, 0)
+        if plan.keys:
+            self.report.details[name][KEYS_ANEW] = forgotten
         if plan.reload is not None:
             gone = mark_gone(self.lake, branch, plan.reload, self.context.batch)
             self.report.details[name][GONE] = gone

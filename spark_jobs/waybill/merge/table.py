@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, SchemaChangeError
+from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
 from waybill.merge import writing
@@ -27,7 +28,7 @@ from waybill.merge.typed_columns import typed, value_name
 from waybill.values.lake_values import value_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -71,6 +72,18 @@ class TableMerge:
         self.batch = batch
         self.lake = increment.lake
         self.settling = Settling(branch, qualified, state, increment, batch, refuse)
+
+    # What goes.
+
+    def forget(self, keys: Collection[str]) -> int:
+        """Take away the rows and tombstones of keys that begin anew; returns how many there were.
+
+        As if none of their changes had come yet: those that count are in the increment.
+        """
+        if self.branch.begins_empty:
+            return 0
+        rows = [(key,) for key in sorted(keys)]
+        return writing.delete_rows(self.branch, local_rows(self.lake.spark, rows, "key string"))
 
     # Statements.
 

@@ -48,6 +48,7 @@ class TablePlan:
         statements: texts of those that altered it, oldest first.
         renamings: what the batch's statements renamed, where it is mapped.
         was: what was known of a table that begins anew with the batch; None of any other.
+        keys: keys whose rows begin anew with the batch, where the table does not.
     """
 
     survey: TableSurvey
@@ -63,6 +64,12 @@ class TablePlan:
     statements: list[str] = field(default_factory=list)
     renamings: list[Renaming] = field(default_factory=list)
     was: TableState | None = None
+    keys: frozenset[str] = frozenset()
+
+    @property
+    def anew(self) -> bool:
+        """Whether the table begins anew with the batch, or some of its rows do."""
+        return self.was is not None or bool(self.keys)
 
     def count_unordered(self, statement: Statement) -> None:
         """Count a TRUNCATE or DROP among those without order, if it is one."""

@@ -175,6 +175,18 @@ def merge_few(
     return updated + branch.append(rows.join(there, own.KEY, "left_anti"))
 
 
+def delete_rows(branch: Branch, keys: DataFrame) -> int:
+    """Take away the rows and tombstones of few keys; returns how many there were.
+
+    Args:
+        branch: the branch to write.
+        keys: a frame with the column `key`.
+    """
+    with _broadcast(keys.sparkSession):
+        summary = _merge(branch, keys.select(F.col("key").alias("c0")), "WHEN MATCHED THEN DELETE")
+    return int(summary.get("spark.merge-into.num-target-rows-deleted", 0))
+
+
 @contextmanager
 def _broadcast(spark: SparkSession) -> Iterator[None]:
     """Let joins bring the few rows to the many; a hint does not get through a MERGE."""

@@ -234,8 +234,19 @@ def _counting(lake: History, merge: Commit | None) -> Callable[[dict[str, Any]],
     position = position_of(lake) if merge is None else position_after(lake, merge)
     later = lake.between(lake.log("changes"), position.changes, None)
     unmerged = {commit.batch for commit in later}
-    others = {(*one[:3], one.by if one.by in unmerged else one.batch) for one in replaced}
-    return lambda row: (*(row[name] for name in NAMES), row["batch"]) not in others
+    tables, keys = set[tuple[Any, ...]](), set[tuple[Any, ...]]()
+    for one in replaced:
+        place = (*one[:3], one.by if one.by in unmerged else one.batch)
+        if one.key is None:
+            tables.add(place)
+        elif one.by in unmerged or not one.is_mark:
+            keys.add((*place, one.key))
+
+    def counts(row: dict[str, Any]) -> bool:
+        place = (*(row[name] for name in NAMES), row["batch"])
+        return place not in tables and (*place, row["key"]) not in keys
+
+    return counts
 
 
 def _newest(own: list[dict[str, Any]], truncates: list[dict[str, Any]], limit: int) -> RowChanges:

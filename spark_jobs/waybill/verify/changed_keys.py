@@ -41,8 +41,10 @@ def changed_keys(
     for column, name in zip(("database", "schema", "table"), identity, strict=True):
         rows = rows.where(F.coalesce(F.col(column), F.lit("")) == name)
     # Also changes of before, which have waited in `changes` or came once more. A table that a
-    # reload has made anew may have lost rows that none of its changes names.
-    whole = F.col("operation").isin("truncate", "ddl") | (F.col("outcome") == REBUILT)
+    # reload has made anew may have lost rows that none of its changes names; one that has made
+    # single keys anew names each.
+    anew = (F.col("outcome") == REBUILT) & F.isnull("key")
+    whole = F.col("operation").isin("truncate", "ddl") | anew
     if rows.where(whole).limit(1).count():
         return None
     keys = (

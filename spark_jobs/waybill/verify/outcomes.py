@@ -79,8 +79,10 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
         then = f"`{look}` finds the rows"
     else:
         look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
-        again = spec.command("run", "FILE", "--reload", rows.table)
-        then = f"`{look}` shows the history of a row; if that is right, `{again}` repairs the table"
+        only = ("--keys", "differing") if rows.by_key else ()
+        again = spec.command("run", "FILE", "--reload", rows.table, *only)
+        what = "makes these rows anew" if rows.by_key else "makes the table anew"
+        then = f"`{look}` shows the history of a row; if that is right, `{again}` {what}"
     message = f"tables differ from their source database ({by_table}): {then}"
     if failed:
         message += f"; {_failed(failed, results)}"

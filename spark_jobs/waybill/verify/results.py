@@ -66,6 +66,7 @@ class TableResult(NamedTuple):
         outcome: whether it was compared; if not, `sentence` says why.
         transient: whether it was not verified because of what may pass.
         shown: the columns whose values are shown, see `Compared.shown`.
+        by_key: whether rows that differ can be made anew one by one, as their keys are known.
     """
 
     table: str
@@ -86,6 +87,7 @@ class TableResult(NamedTuple):
     outcome: Outcome = VERIFIED
     transient: bool = False
     shown: frozenset[str] | None = None
+    by_key: bool = True
 
     @property
     def label(self) -> str:
@@ -95,7 +97,7 @@ class TableResult(NamedTuple):
     @property
     def figures(self) -> dict[str, Any]:
         """Without the rows themselves."""
-        left = ("differences", "pending", "changes", "shown")
+        left = ("differences", "pending", "changes", "shown", "by_key")
         return {name: value for name, value in self._asdict().items() if name not in left}
 
     def to_dict(self) -> dict[str, Any]:

@@ -337,6 +337,7 @@ class _Table:
             first.changes if self._is_whole(first, beyond, len(decided.differences)) else None,
             self._table.source_name,
             shown=self._table.shown,
+            by_key=self._table.keyed and not self._table.key_is_masked,
         )
 
     def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:

@@ -7,9 +7,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from waybill.lake.replaced_changes import Replaced, replaced_in
-from waybill.lake_columns import REBUILT
+from waybill.lake_columns import REBUILT, REBUILT_KEYS
 
-MARK = {"database": "shop", "schema": None, "table": "t", "batch": "b1", "reason": "b2"}
+NAMES = {"database": "shop", "schema": None, "table": "t"}
+MARKS = [
+    {**NAMES, "batch": "b1", "reason": "b2", "key": None},
+    {**NAMES, "batch": "b2", "reason": "b3", "key": "{}"},
+    {**NAMES, "batch": "b3", "reason": "b3", "key": "{}"},
+]
 
 
 class Commit(NamedTuple):
@@ -31,7 +36,7 @@ class Log:
 
     def scan(self, *asked: object) -> list[dict[str, Any]]:
         self.read += 1
-        return [MARK]
+        return MARKS
 
 
 @pytest.mark.parametrize("details", [{}, {"loaded_again": ["shop.t"]}])
@@ -42,7 +47,14 @@ def test_a_log_of_which_nothing_was_rebuilt_is_not_read(details):
     assert log.read == 0
 
 
-def test_the_last_conversion_knows_of_earlier_reloads():
-    details = {"details": {REBUILT: {"shop.t": "b2"}}}
+@pytest.mark.parametrize("kind", [REBUILT, REBUILT_KEYS])
+def test_the_last_conversion_knows_of_earlier_reloads(kind):
+    details = {"details": {kind: {"shop.t": "b2"}}}
     log = Log(Commit("bootstrap", {}), Commit("convert", details), Commit("convert", {}))
-    assert replaced_in(log, 7) == [Replaced("shop", None, "t", "b1", "b2")]
+    found = replaced_in(log, 7)
+    assert found == [
+        Replaced("shop", None, "t", "b1", "b2"),
+        Replaced("shop", None, "t", "b2", "b3", "{}"),
+        Replaced("shop", None, "t", "b3", "b3", "{}"),
+    ]
+    assert [one.is_mark for one in found] == [False, False, True]

@@ -1,0 +1,169 @@
+"""The keys that verifications found to differ, as a reload takes them.
+
+A reload of keys needs them as the lake has them, and rows that can be made anew one by one. Where
+either is not so, a sentence says what to do instead.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError
+from waybill.mapping.rules import fits, spellings
+from waybill.merge.position import position_of
+from waybill.merge.spark_rows import json_text
+from waybill.stage_context import KeysToReload
+from waybill.suggestions import unknown
+from waybill.verify.newest import MASKED, NAME, VERIFIED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from waybill.lake.history import History
+    from waybill.merge.state import TableState
+    from waybill.spec.migration import Migration
+
+
+class _Line(NamedTuple):
+    """What the newest verification of rows says of a table, or of one that becomes it with others.
+
+    Attributes:
+        verification: its id.
+        label: see `waybill.verify.newest.label_of`.
+        differing: how many keys it found to differ.
+    """
+
+    verification: str
+    label: str
+    differing: int
+
+
+def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> KeysToReload:
+    """The keys of tables that differ, by the newest verification of each that compared rows.
+
+    Args:
+        lake: the lake.
+        spec: the migration.
+        tables: names or patterns of the tables, as the lake has them.
+
+    Raises:
+        ConfigurationError: none is known, or rows of a table cannot be made anew one by one; says
+            what to do instead.
+    """
+    merged = lake.merged_tables()
+    named = [name for name in merged if fits(spellings(name), tables)]
+    if not named:
+        raise ConfigurationError(unknown("table", tables[0], list(merged)), code=Code.OPTION)
+    lines = _newest(lake)
+    verify = spec.command("verify", "FILE", "--method", "full")
+    compared = [name for name in named if name in lines]
+    if not compared:
+        message = (
+            f"no verification has compared rows of {', '.join(named)}, so no key is known that "
+            f"differs: `{verify}` finds them"
+        )
+        raise ConfigurationError(message, code=Code.OPTION)
+    state = position_of(lake).state
+    keys: dict[str, frozenset[str]] = {}
+    warnings: list[str] = []
+    for name in compared:
+        differing = sum(line.differing for line in lines[name])
+        if not differing:
+            continue
+        _check(spec, name, state.table(name), name in state.held)
+        found = _keys(lake, spec, name, state.table(name), lines[name])
+        kept = sum(map(len, found))
+        keys[name] = frozenset().union(*found)
+        if kept < differing:
+            again = spec.command("run", "FILE", "--reload", name)
+            warnings.append(
+                f"the verification found {counted(differing, 'key')} of {name} that differ and "
+                f"kept {kept}, so the reload takes these: verify again afterwards, or make the "
+                f"whole table anew (`{again}`)"
+            )
+    if not keys:
+        message = (
+            f"the newest verification found no row of {', '.join(compared)} that differs, so "
+            f"nothing is to be made anew: `{verify}` compares all rows"
+        )
+        raise ConfigurationError(message, code=Code.OPTION)
+    return KeysToReload(keys, tuple(warnings))
+
+
+def _check(spec: Migration, name: str, known: TableState, waits: bool) -> None:
+    """See that single rows of a table can be made anew.
+
+    Raises:
+        ConfigurationError: they cannot.
+    """
+    whole = f"make the whole table anew, `{spec.command('run', 'FILE', '--reload', name)}`"
+    if not known.key:
+        message = f"{name} has no key, so its rows cannot be told apart: {whole}"
+    elif known.renamed:
+        message = (
+            f"columns of {name} were renamed, and changes brought again one by one would not show "
+            f"which names they have: {whole}"
+        )
+    elif waits:
+        message = (
+            f"{name} waits for a decision (`{spec.command('status', 'FILE')}`), and its rows are "
+            f"not what its changes say until then: decide first, or {whole}"
+        )
+    else:
+        return
+    raise ConfigurationError(message, code=Code.OPTION)
+
+
+def _newest(lake: History) -> dict[str, list[_Line]]:
+    """The newest verification that compared rows, of each table and of each that becomes one."""
+    name = lake.log(NAME)
+    if not lake.exists(name):
+        return {}
+    newest: dict[str, tuple[Any, str, dict[str, Any]]] = {}
+    rows = lake.scan(name, ["verification", "time", "table", "body"], {"kind": ["table"]})
+    for row in rows:
+        figures = json.loads(row["body"])
+        # Of tables that were not compared, and of mere numbers, no row is known.
+        if figures["method"] == "counts" or figures.get("outcome", VERIFIED) != VERIFIED:
+            continue
+        label = row["table"]
+        if label not in newest or newest[label][0] < row["time"]:
+            newest[label] = row["time"], row["verification"], figures
+    found: dict[str, list[_Line]] = {}
+    for label, (_, verification, figures) in sorted(newest.items()):
+        line = _Line(verification, label, figures["differing"])
+        found.setdefault(figures["table"], []).append(line)
+    return found
+
+
+def _keys(
+    lake: History, spec: Migration, name: str, known: TableState, lines: list[_Line]
+) -> list[frozenset[str]]:
+    """The keys that are kept of a table, as the lake has them.
+
+    Raises:
+        ConfigurationError: a key is kept without its values, because `map` masks it.
+    """
+    found = []
+    for line in lines:
+        wanted = {
+            "kind": ["difference"],
+            "verification": [line.verification],
+            "table": [line.label],
+        }
+        bodies = (json.loads(row["body"]) for row in lake.scan(lake.log(NAME), ["body"], wanted))
+        keys = set()
+        for body in bodies:
+            image: Mapping[str, str | None] = body["key"]
+            if not set(known.key or ()) <= image.keys() or MASKED in image.values():
+                again = spec.command("run", "FILE", "--reload", name)
+                message = (
+                    f"the verification kept no key of {name} as the lake has it, because map masks "
+                    f"or renames it: make the whole table anew, `{again}`"
+                )
+                raise ConfigurationError(message, code=Code.OPTION)
+            keys.add(json_text({column: image[column] for column in known.key or ()}))
+        found.append(frozenset(keys))
+    return found

@@ -1,0 +1,123 @@
+"""Which keys a reload takes of what verifications kept, and where it takes none."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.verify.test_history import SPEC
+from waybill.errors import Code, ConfigurationError
+from waybill.merge.renamings import Renaming
+from waybill.merge.state import HeldTable, MergeState, TableState
+from waybill.verify import keys_to_reload as module
+from waybill.verify.keys_to_reload import keys_to_reload
+from waybill.verify.newest import MASKED, NAME, SKIPPED
+
+ORDERS = "shop.orders"
+
+
+class Lake:
+    """A lake of which verifications are known.
+
+    Attributes:
+        found: rows of the table that keeps them.
+        state: what the merge knows.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+        self.state = MergeState({ORDERS: TableState(key=("id",)), "shop.s.b": TableState()})
+
+    def verify(
+        self, number: int, keys: list[Any], label: str = ORDERS, table: str = ORDERS, **more: Any
+    ) -> None:
+        figures = {"table": table, "method": "full", "differing": len(keys), **more}
+        name = {"verification": f"v{number}", "table": label, "time": number}
+        self.found.append({**name, "kind": "table", "body": json.dumps(figures)})
+        for key in keys:
+            body = json.dumps({"key": key if isinstance(key, dict) else {"id": str(key)}})
+            self.found.append({**name, "kind": "difference", "body": body})
+
+    def merged_tables(self) -> dict[str, str]:
+        return dict.fromkeys((ORDERS, "shop.s.b"), "")
+
+    def log(self, name: str) -> str:
+        return name
+
+    def exists(self, name: str) -> bool:
+        return name == NAME and bool(self.found)
+
+    def scan(self, _: str, columns: list[str], where: dict[str, list[Any]]) -> Any:
+        for row in self.found:
+            if all(row[name] in wanted for name, wanted in where.items()):
+                yield {name: row[name] for name in columns}
+
+
+@pytest.fixture
+def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
+    made = Lake()
+    monkeypatch.setattr(module, "position_of", lambda _: SimpleNamespace(state=made.state))
+    return made
+
+
+def asked(lake: Any, *tables: str) -> Any:
+    return keys_to_reload(lake, SPEC, tables or (ORDERS,))
+
+
+def refused(lake: Any, *tables: str) -> str:
+    with pytest.raises(ConfigurationError) as error:
+        asked(lake, *tables)
+    assert error.value.code == Code.OPTION
+    return error.value.sentence
+
+
+def test_those_of_the_newest_verification_that_compared_rows(lake):
+    lake.verify(2, [3, 'é"', 3])
+    lake.verify(1, [1, 2])
+    lake.verify(3, [9], method="counts")
+    lake.verify(4, [9], outcome=SKIPPED)
+    assert asked(lake, "shop.*").keys == {ORDERS: {'{"id":"3"}', '{"id":"é\\""}'}}
+
+
+def test_each_of_several_tables_that_become_one_has_its_own(lake):
+    lake.state.tables[ORDERS] = TableState(key=("id", "shard"))
+    lake.verify(1, [{"shard": "a", "id": "1"}], "orders of a")
+    lake.verify(2, [{"shard": "b", "id": None}], "orders of b")
+    wanted = {'{"id":"1","shard":"a"}', '{"id":null,"shard":"b"}'}
+    assert asked(lake).keys == {ORDERS: wanted}
+
+
+def test_of_a_sample_the_keys_are_taken_that_are_known(lake):
+    lake.verify(1, [1, 2], differing=5)
+    keys, (warning,) = asked(lake)
+    assert len(keys[ORDERS]) == 2
+    assert "found 5 keys of shop.orders that differ and kept 2, so the reload takes" in warning
+    assert "(`waybill run FILE --reload shop.orders`)" in warning
+
+
+def test_where_no_key_is_known_there_is_nothing_to_do(lake):
+    assert "no table 'shop.order'; did you mean" in refused(lake, "shop.order")
+    assert "no verification has compared rows of shop.orders" in refused(lake)
+    lake.verify(1, [], method="counts")
+    assert "no verification has compared rows of shop.orders, shop.s.b" in refused(lake, "shop.*")
+    lake.verify(2, [])
+    assert "found no row of shop.orders that differs" in refused(lake)
+
+
+def test_rows_that_cannot_be_told_apart_name_the_way_out(lake):
+    way_out = "make the whole table anew, `waybill run FILE --reload "
+    lake.verify(1, [MASKED])
+    assert "map masks or renames it: " + way_out in refused(lake)
+    lake.verify(2, [{"number": "1"}])
+    assert "map masks or renames it: " + way_out in refused(lake)
+    lake.verify(3, [1], "shop.s.b", "shop.s.b")
+    assert refused(lake, "shop.b").startswith("shop.s.b has no key, so its rows cannot be told")
+    lake.verify(4, [1])
+    lake.state.held[ORDERS] = HeldTable(None, "b1", 0, "why")
+    assert "waits for a decision (`waybill status FILE`)" in refused(lake)
+    known = lake.state.tables[ORDERS]
+    known.renamed = (Renaming(order="1", names={"a": "b"}, after=None),)
+    assert "columns of shop.orders were renamed" in refused(lake)
