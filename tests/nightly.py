@@ -57,6 +57,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "stays_when_rows_start_anew",
         "forgets_no_transaction",
     ),
+    "tests/spark/merge/test_rebuilt_keys.py": ("are_what_their_changes_make_of_them",),
     "tests/spark/merge/test_renames.py": (
         "back_again_and_in_turn",
         "full_rows_that_came_before_a_swap",
@@ -180,6 +181,7 @@ HALVED = frozenset(
         "tests/spark/merge/test_merge_order.py",
         "tests/spark/merge/test_merge_stage.py",
         "tests/spark/merge/test_merge_transactions.py",
+        "tests/spark/merge/test_old_changes.py",
         "tests/spark/merge/test_renames.py",
         "tests/spark/merge/test_rewrites.py",
         "tests/spark/merge/test_statements_without_ids.py",
