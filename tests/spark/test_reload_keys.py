@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tests.spark import test_shards as shards
-from tests.spark.test_mapping import message, row, rows_of, statement
+from tests.spark.test_mapping import TABLES, message, row, rows_of, statement
 from tests.spark.test_reload import bring, sent, spec
 from waybill.convert.reloading_keys import KEYS, OTHERS
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
+from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake.table_properties import KEPT_SINCE
 from waybill.lake_columns import REBUILT_KEYS
 from waybill.overview.row_changes import changes_of_row
@@ -161,3 +162,37 @@ def test_rows_of_joined_tables_stay_as_their_truncate_left_them(spark, migration
     assert shards.shown(spark, whole) == wanted
     assert waybill.stage("convert").warnings == []
     assert waybill.stage("convert").details[KEYS][shards.NAME]["made anew"] == 3
+
+
+def test_what_a_dump_has_brought_is_replaced_though_it_names_the_table_otherwise(
+    spark, migration, tmp_path
+):
+    """In a dump the first dot of the name ends the database, and in messages the last one does."""
+    name, dump = "tenant.db.orders", tmp_path / "orders.csv"
+    dump.write_text("id,email,phone\n1,a@b.c,1\n2,a@b.c,2\n3,a@b.c,3\n")
+    full = {name: {"path": str(dump)}}
+    whole = migration(tables={name: TABLES["shop.orders"]}, envelope="oms-default", full=full)
+    bring(tmp_path, "1", [of_tenant(4, "UPDATE", row(1), row(1, "new@b.c"))])
+    run_migration(whole, batch="b1", spark=spark)
+    lake = Lake.open(spark, whole)
+    before = values(lake, name)
+    found(lake, id_(1), id_(2), table=name)
+    reload(spark, whole, "b2", name)
+    assert values(lake, name) == before
+    head = lake.head(lake.log("changes"))
+    tables = RebuiltTables(lake, head)
+    log = lake.read(lake.log("changes"), head).where("outcome = 'ok'")
+    counts = [(r.database, r["schema"], r.key, r.batch) for r in tables.counting(log).collect()]
+    assert sorted(counts, key=str) == [
+        ("tenant", "db", '{"id":"1"}', "b2"),
+        ("tenant", "db", '{"id":"2"}', "b2"),
+        ("tenant", "db", '{"id":"3"}', "b1"),
+        ("tenant.db", None, '{"id":"1"}', "b2"),
+    ]
+    # A verification by changes looks for the name that messages have.
+    marks = {one[:3] for one in tables.replaced if one.is_mark}
+    assert marks == {("tenant.db", None, "orders")}
+
+
+def of_tenant(place: int, kind: str, before: Any, after: Any) -> bytes:
+    return message(place, kind, before, after, "orders").replace(b'"shop"', b'"tenant.db"')

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 GROUP = "key_group"
 GROUPS_DDL = f"{NAME} string, key string, {GROUP} int"
 
+PARTS = ("database", "schema", "table")
+"""Columns with the names of a table. A dump and messages may split one name at other dots."""
+
 _COLUMNS = (*CHANGE_PLACE, "operation", "before", "half", "outcome", "reason_kind")
 
 
@@ -36,7 +39,7 @@ def named(rows: DataFrame) -> DataFrame:
     """Rows of `changes` with the name of their table, as far as they are compared."""
     sequence = F.expr(SEQUENCE).alias("sequence")
     return rows.select(
-        F.expr(QUALIFIED).alias(NAME), "key", "old_key", "batch", sequence, *_COLUMNS
+        F.expr(QUALIFIED).alias(NAME), *PARTS, "key", "old_key", "batch", sequence, *_COLUMNS
     )
 
 

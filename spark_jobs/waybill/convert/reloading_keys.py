@@ -20,6 +20,7 @@ from waybill.batches.kept_keys import KeptKeys
 from waybill.convert.brought_again import NAME, QUALIFIED
 from waybill.convert.keys_brought_again import (
     GROUPS_DDL,
+    PARTS,
     ambiguous,
     counted_elsewhere,
     grouped,
@@ -30,6 +31,7 @@ from waybill.convert.keys_brought_again import (
 from waybill.convert.linked_keys import crossed, groups
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, MissingColumnError
+from waybill.full_load import TOPIC
 from waybill.lake.local_rows import local_rows
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.replaced_changes import Replaced
@@ -58,7 +60,6 @@ KEYS = "keys loaded again"
 MOST = 10_000
 """Keys of a table, with those that are linked to them; of more the whole table is made anew."""
 
-_NAMES = ("database", "schema", "table")
 _TAKEN = "outcome IN ('ok', 'waiting')"
 
 _NOT_BROUGHT = "a message that they came from is not in the archive, or is no change of them now"
@@ -160,7 +161,7 @@ class KeysReload:
         settle(lambda: found.decode(decode))
         own = grouped(named(found.rows.where(_TAKEN)), keys).persist()
         stay = self._stay(found, own, (counts, keys, there), linked, pairs)
-        names = log.select(*_NAMES).union(found.rows.select(*_NAMES))
+        names = log.select("topic", *PARTS).union(found.rows.select("topic", *PARTS))
         self._replace(old, names, linked, stay)
         came = self._append(found, linked, stay, report)
         self._tell(linked, stay, old, own, report)
@@ -306,7 +307,7 @@ class KeysReload:
 
         Args:
             old: their changes that count.
-            names: how changes name their tables.
+            names: how changes name their tables, with the topic of each.
             linked: the keys.
             stay: the groups whose rows stay.
 
@@ -315,9 +316,12 @@ class KeysReload:
         """
         batch = self.context.batch
         begin = {(name, key) for name, key, group in linked.keys if group not in stay}
-        parts = names.distinct().select(F.expr(QUALIFIED), *_NAMES).collect()
-        known = {row[0]: (row[1], row[2], row[3]) for row in parts}
-        brought = old.select(NAME, "batch", "key").distinct().collect()
+        is_dump = F.coalesce(F.col("topic").startswith(TOPIC), F.lit(True))
+        parts = names.select(is_dump, F.expr(QUALIFIED), *PARTS).distinct().collect()
+        # The name in a dump may be split at other dots; what the table is called, messages say.
+        dumps_first = sorted(parts, key=lambda row: (not row[0], str(row)))
+        known = {row[1]: (row[2], row[3], row[4]) for row in dumps_first}
+        brought = old.select(NAME, *PARTS, "batch", "key").distinct().collect()
         self.names = sorted({name for name, _ in begin})
         for name in self.names:
             if name not in known:
@@ -328,9 +332,9 @@ class KeysReload:
                 raise ConfigurationError(message, code=Code.OPTION)
         self.replaced = [Replaced(*known[name], batch, batch, key) for name, key in sorted(begin)]
         self.replaced += [
-            Replaced(*known[row[0]], row[1], batch, row[2])
-            for row in sorted(brought)
-            if (row[0], row[2]) in begin
+            Replaced(database, schema, table, earlier, batch, key)
+            for name, database, schema, table, earlier, key in sorted(brought, key=str)
+            if (name, key) in begin
         ]
 
     def _tell(
