@@ -27,6 +27,7 @@ from waybill.convert.keys_brought_again import (
     halves_alone,
     named,
     not_brought,
+    unsettled,
 )
 from waybill.convert.linked_keys import crossed, groups
 from waybill.counting import counted
@@ -66,6 +67,7 @@ _NOT_BROUGHT = "a message that they came from is not in the archive, or is no ch
 _ELSEWHERE = "a message that is a change of theirs now was one of another row, which counts"
 _CROSSED = "a change of the key links them now with keys that it did not link them with before"
 _ALONE = "half of an update of theirs waits for the other half"
+_UNSETTLED = "a change of theirs is of a transaction that has not ended, or that was rolled back"
 _SEVERAL = "the archive has several different messages at a place that they came from"
 
 
@@ -160,7 +162,7 @@ class KeysReload:
         )
         settle(lambda: found.decode(decode))
         own = grouped(named(found.rows.where(_TAKEN)), keys).persist()
-        stay = self._stay(found, own, (counts, keys, there), linked, pairs)
+        stay = self._stay(found, own, (counts, keys, there), linked, pairs, asked.unsettled)
         names = log.select("topic", *PARTS).union(found.rows.select("topic", *PARTS))
         self._replace(old, names, linked, stay)
         came = self._append(found, linked, stay, report)
@@ -236,6 +238,7 @@ class KeysReload:
         frames: tuple[DataFrame, DataFrame, DataFrame],
         linked: _Linked,
         pairs: bool,
+        transactions: str,
     ) -> dict[int, tuple[str, Messages | None]]:
         """The groups whose rows stay, with why, and the messages that it is about.
 
@@ -245,6 +248,7 @@ class KeysReload:
             frames: all changes of the tables that count, the keys, and the archive.
             linked: the keys.
             pairs: whether updates may come in two halves.
+            transactions: see `waybill.stage_context.KeysToReload.unsettled`.
         """
         log, keys, archive = frames
         old, beside = found.old, named(found.rows.where("outcome IN ('refused', 'skipped')"))
@@ -260,6 +264,7 @@ class KeysReload:
         reasons = [
             (_NOT_BROUGHT, not_brought(old, own, beside)),
             (_ELSEWHERE, counted_elsewhere(own, log, keys)),
+            (_UNSETTLED, unsettled(old, own, transactions)),
             (_SEVERAL, ambiguous(old, archive)),
         ]
         if pairs:
@@ -385,12 +390,14 @@ class KeysReload:
         first = f" (the first at {min(messages, key=lambda m: m.first).place})" if messages else ""
         again = self.context.spec.command("run", "FILE", "--reload", name)
         rows = counted(len(mine), "key keeps its row", "keys keep their rows")
-        way_out = (
-            "load a dump of the table with `as_of` under `full:`, or continue under a new "
-            "migration name"
-            if why == _SEVERAL
-            else f"make the whole table anew, `{again}`"
-        )
+        way_out = f"make the whole table anew, `{again}`"
+        if why == _UNSETTLED:
+            way_out = f"reload them again once it has ended, or {way_out}"
+        elif why == _SEVERAL:
+            way_out = (
+                "load a dump of the table with `as_of` under `full:`, or continue under a new "
+                "migration name"
+            )
         return (
             f"{rows} of {name}, and nothing of them is sent, because {why}{first}: to replace "
             f"them, {way_out}"

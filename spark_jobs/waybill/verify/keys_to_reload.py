@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.rules import fits, spellings
+from waybill.merge.open_transactions import in_transactions
 from waybill.merge.position import position_of
 from waybill.merge.spark_rows import json_text
 from waybill.stage_context import KeysToReload
@@ -89,7 +90,9 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
             f"nothing is to be made anew: `{verify}` compares all rows"
         )
         raise ConfigurationError(message, code=Code.OPTION)
-    return KeysToReload(keys, tuple(warnings))
+    transactions = [one.members for one in state.open] + [one.members for one in state.rolled_back]
+    unsettled = in_transactions(transactions) if transactions else ""
+    return KeysToReload(keys, tuple(warnings), unsettled)
 
 
 def _check(spec: Migration, name: str, known: TableState, waits: bool) -> None:

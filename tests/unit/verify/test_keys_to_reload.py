@@ -12,6 +12,7 @@ from tests.unit.verify.test_history import SPEC
 from waybill.errors import Code, ConfigurationError
 from waybill.merge.renamings import Renaming
 from waybill.merge.state import HeldTable, MergeState, TableState
+from waybill.merge.transactions import Open, RolledBack
 from waybill.verify import keys_to_reload as module
 from waybill.verify.keys_to_reload import keys_to_reload
 from waybill.verify.newest import MASKED, NAME, SKIPPED
@@ -92,10 +93,20 @@ def test_each_of_several_tables_that_become_one_has_its_own(lake):
 
 def test_of_a_sample_the_keys_are_taken_that_are_known(lake):
     lake.verify(1, [1, 2], differing=5)
-    keys, (warning,) = asked(lake)
+    keys, (warning,), _ = asked(lake)
     assert len(keys[ORDERS]) == 2
     assert "found 5 keys of shop.orders that differ and kept 2, so the reload takes" in warning
     assert "(`waybill run FILE --reload shop.orders`)" in warning
+
+
+def test_changes_of_transactions_that_are_open_or_were_rolled_back_are_named(lake):
+    lake.verify(1, [1])
+    assert asked(lake).unsettled == ""
+    lake.state.open = (Open("7:10", None, 0),)
+    lake.state.rolled_back = (RolledBack("x", again=True),)
+    found = asked(lake).unsettled
+    assert "IN ('x')" in found
+    assert ">= 10" in found
 
 
 def test_where_no_key_is_known_there_is_nothing_to_do(lake):
