@@ -58,6 +58,9 @@ OTHERS = "of keys that are not loaded again"
 KEYS = "keys loaded again"
 """The detail of a conversion's report that counts the keys of each table by what became of them."""
 
+NO_MESSAGE = "that no message is about"
+"""How that detail counts keys that no change has, before the reload or in it."""
+
 MOST = 10_000
 """Keys of a table, with those that are linked to them; of more the whole table is made anew."""
 
@@ -351,30 +354,30 @@ class KeysReload:
         report: StageReport,
     ) -> None:
         """Say what became of the keys."""
-        met = old.select(NAME, "key").union(own.select(NAME, "key")).distinct().collect()
-        known = {(row[0], row[1]) for row in met}
+        both = old.unionByName(own).select(NAME, F.explode(F.array("key", "old_key")))
+        known = {(row[0], row[1]) for row in both.distinct().collect()}
         details = report.details[KEYS] = {}
         for name, numbers in linked.numbers.items():
             staying = [group for group in numbers.values() if group in stay]
+            beginning = [key for key, group in numbers.items() if group not in stay]
+            unknown = sum((name, key) not in known for key in beginning)
             details[name] = {
                 "that differ": linked.asked[name],
                 "linked with them": len(numbers) - linked.asked[name],
-                "made anew": len(numbers) - len(staying),
+                "made anew": len(beginning) - unknown,
+                NO_MESSAGE: unknown,
                 "left as they are": len(staying),
             }
             for why in dict.fromkeys(stay[group][0] for group in staying):
                 report.warnings.append(self._sentence(name, why, staying, stay))
-            unknown = sum((name, key) not in known for key in numbers)
             if unknown:
                 report.warnings.append(
-                    f"no message is about {counted(unknown, 'key')} of {name} that the "
-                    "verification names: a row that the lake had under one is gone, and one that "
-                    "it lacks does not come; load a dump of the table with `as_of` under `full:` "
-                    "if the database has them"
+                    f"no message is about {counted(unknown, 'key')} of {name} as the verification "
+                    "writes keys: a row that the lake had under one is gone, and one that it lacks "
+                    "does not come; load a dump of the table with `as_of` under `full:` if the "
+                    "database has them"
                 )
-        done = sum(len(numbers) for numbers in linked.numbers.values()) - sum(
-            one["left as they are"] for one in details.values()
-        )
+        done = sum(one["made anew"] for one in details.values())
         self.context.progress("convert: the rows of %s are made anew", counted(done, "key"))
 
     def _sentence(

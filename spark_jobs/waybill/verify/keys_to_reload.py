@@ -17,6 +17,7 @@ from waybill.merge.position import position_of
 from waybill.merge.spark_rows import json_text
 from waybill.stage_context import KeysToReload
 from waybill.suggestions import unknown
+from waybill.verify.deciding import MISSING_IN_LAKE
 from waybill.verify.newest import MASKED, NAME, VERIFIED
 
 if TYPE_CHECKING:
@@ -34,11 +35,25 @@ class _Line(NamedTuple):
         verification: its id.
         label: see `waybill.verify.newest.label_of`.
         differing: how many keys it found to differ.
+        one_text: see `waybill.verify.results.TableResult`; verifications of before do not say it.
     """
 
     verification: str
     label: str
     differing: int
+    one_text: bool
+
+
+class _Keys(NamedTuple):
+    """Keys that are kept of a line.
+
+    Attributes:
+        texts: key images as the lake has them.
+        unsure: how many are of rows that the lake lacks, and may be written otherwise in messages.
+    """
+
+    texts: frozenset[str]
+    unsure: int
 
 
 def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> KeysToReload:
@@ -75,10 +90,17 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
             continue
         _check(spec, name, state.table(name), name in state.held)
         found = _keys(lake, spec, name, state.table(name), lines[name])
-        kept = sum(map(len, found))
-        keys[name] = frozenset().union(*found)
+        kept, unsure = sum(len(one.texts) for one in found), sum(one.unsure for one in found)
+        keys[name] = frozenset[str]().union(*(one.texts for one in found))
+        again = spec.command("run", "FILE", "--reload", name)
+        if unsure:
+            warnings.append(
+                f"the lake lacks {counted(unsure, 'row')} of {name}, and messages may write such a "
+                "key in another way than the database, so that the reload does not find it: verify "
+                f"again afterwards, and make the whole table anew (`{again}`) if a row is missing "
+                "still"
+            )
         if kept < differing:
-            again = spec.command("run", "FILE", "--reload", name)
             warnings.append(
                 f"the verification found {counted(differing, 'key')} of {name} that differ and "
                 f"kept {kept}, so the reload takes these: verify again afterwards, or make the "
@@ -136,15 +158,16 @@ def _newest(lake: History) -> dict[str, list[_Line]]:
             newest[label] = row["time"], row["verification"], figures
     found: dict[str, list[_Line]] = {}
     for label, (_, verification, figures) in sorted(newest.items()):
-        line = _Line(verification, label, figures["differing"])
+        one_text = figures.get("one_text", False)
+        line = _Line(verification, label, figures["differing"], one_text)
         found.setdefault(figures["table"], []).append(line)
     return found
 
 
 def _keys(
     lake: History, spec: Migration, name: str, known: TableState, lines: list[_Line]
-) -> list[frozenset[str]]:
-    """The keys that are kept of a table, as the lake has them.
+) -> list[_Keys]:
+    """The keys that are kept of a table.
 
     Raises:
         ConfigurationError: a key is kept without its values, because `map` masks it.
@@ -157,7 +180,7 @@ def _keys(
             "table": [line.label],
         }
         bodies = (json.loads(row["body"]) for row in lake.scan(lake.log(NAME), ["body"], wanted))
-        keys = set()
+        keys, unsure = set(), 0
         for body in bodies:
             image: Mapping[str, str | None] = body["key"]
             if not set(known.key or ()) <= image.keys() or MASKED in image.values():
@@ -168,5 +191,6 @@ def _keys(
                 )
                 raise ConfigurationError(message, code=Code.OPTION)
             keys.add(json_text({column: image[column] for column in known.key or ()}))
-        found.append(frozenset(keys))
+            unsure += body["what"] == MISSING_IN_LAKE and not line.one_text
+        found.append(_Keys(frozenset(keys), unsure))
     return found

@@ -14,6 +14,7 @@ from waybill.merge.renamings import Renaming
 from waybill.merge.state import HeldTable, MergeState, TableState
 from waybill.merge.transactions import Open, RolledBack
 from waybill.verify import keys_to_reload as module
+from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.keys_to_reload import keys_to_reload
 from waybill.verify.newest import MASKED, NAME, SKIPPED
 
@@ -33,14 +34,20 @@ class Lake:
         self.state = MergeState({ORDERS: TableState(key=("id",)), "shop.s.b": TableState()})
 
     def verify(
-        self, number: int, keys: list[Any], label: str = ORDERS, table: str = ORDERS, **more: Any
+        self,
+        number: int,
+        keys: list[Any],
+        label: str = ORDERS,
+        table: str = ORDERS,
+        what: str = DIFFERS,
+        **more: Any,
     ) -> None:
         figures = {"table": table, "method": "full", "differing": len(keys), **more}
         name = {"verification": f"v{number}", "table": label, "time": number}
         self.found.append({**name, "kind": "table", "body": json.dumps(figures)})
         for key in keys:
-            body = json.dumps({"key": key if isinstance(key, dict) else {"id": str(key)}})
-            self.found.append({**name, "kind": "difference", "body": body})
+            shown = {"key": key if isinstance(key, dict) else {"id": str(key)}, "what": what}
+            self.found.append({**name, "kind": "difference", "body": json.dumps(shown)})
 
     def merged_tables(self) -> dict[str, str]:
         return dict.fromkeys((ORDERS, "shop.s.b"), "")
@@ -97,6 +104,26 @@ def test_of_a_sample_the_keys_are_taken_that_are_known(lake):
     assert len(keys[ORDERS]) == 2
     assert "found 5 keys of shop.orders that differ and kept 2, so the reload takes" in warning
     assert "(`waybill run FILE --reload shop.orders`)" in warning
+
+
+@pytest.mark.parametrize(
+    ("what", "known", "warns"),
+    [
+        (MISSING_IN_LAKE, {"one_text": False}, True),
+        (MISSING_IN_LAKE, {}, True),
+        (MISSING_IN_LAKE, {"one_text": True}, False),
+        (DIFFERS, {"one_text": False}, False),
+        (MISSING_IN_DATABASE, {"one_text": False}, False),
+    ],
+)
+def test_a_row_that_the_lake_lacks_may_have_its_key_in_another_way(lake, what, known, warns):
+    lake.verify(1, [1, 2], what=what, **known)
+    keys, warnings, _ = asked(lake)
+    assert len(keys[ORDERS]) == 2
+    assert len(warnings) == warns
+    for warning in warnings:
+        assert warning.startswith("the lake lacks 2 rows of shop.orders, and messages may write")
+        assert "(`waybill run FILE --reload shop.orders`)" in warning
 
 
 def test_changes_of_transactions_that_are_open_or_were_rolled_back_are_named(lake):
