@@ -65,13 +65,14 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
         tables: names or patterns of the tables, as the lake has them.
 
     Raises:
-        ConfigurationError: none is known, or rows of a table cannot be made anew one by one; says
-            what to do instead.
+        ConfigurationError: none is known, a name or pattern is of no table, or rows of a table
+            cannot be made anew one by one; says what to do instead.
     """
     merged = lake.merged_tables()
+    for one in tables:
+        if not any(fits(spellings(name), (one,)) for name in merged):
+            raise ConfigurationError(unknown("table", one, list(merged)), code=Code.OPTION)
     named = [name for name in merged if fits(spellings(name), tables)]
-    if not named:
-        raise ConfigurationError(unknown("table", tables[0], list(merged)), code=Code.OPTION)
     lines = _newest(lake)
     verify = spec.command("verify", "FILE", "--method", "full")
     compared = [name for name in named if name in lines]
@@ -84,6 +85,11 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
     state = position_of(lake).state
     keys: dict[str, frozenset[str]] = {}
     warnings: list[str] = []
+    if others := [name for name in named if name not in lines]:
+        warnings.append(
+            f"no verification has compared rows of {', '.join(others)}, so nothing of them is "
+            f"made anew: `{verify}` finds the keys that differ"
+        )
     for name in compared:
         differing = sum(line.differing for line in lines[name])
         if not differing:

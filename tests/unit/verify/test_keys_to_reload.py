@@ -145,6 +145,18 @@ def test_where_no_key_is_known_there_is_nothing_to_do(lake):
     assert "found no row of shop.orders that differs" in refused(lake)
 
 
+def test_a_name_of_which_nothing_is_known_is_not_passed_over(lake):
+    lake.verify(1, [1])
+    assert asked(lake).warnings == ()
+    (warning,) = asked(lake, "shop.*").warnings
+    assert warning.startswith("no verification has compared rows of shop.s.b, so nothing of them")
+    assert "`waybill verify FILE --method full` finds" in warning
+    # Of one that was compared and is right nothing needs to be said.
+    lake.verify(2, [], "shop.s.b", "shop.s.b")
+    assert asked(lake, "shop.*").warnings == ()
+    assert "no table 'shop.c*'" in refused(lake, ORDERS, "shop.c*")
+
+
 def test_rows_that_cannot_be_told_apart_name_the_way_out(lake):
     way_out = "make the whole table anew, `waybill run FILE --reload "
     lake.verify(1, [MASKED])
