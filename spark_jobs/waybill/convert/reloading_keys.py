@@ -148,7 +148,7 @@ class KeysReload:
         assert context.keys is not None, "whole tables are reloaded without it"
         asked = context.keys()
         report.warnings += asked.warnings
-        self._check_whole(archive, asked.keys)
+        self._check_archive(archive, asked.keys)
         log = lake.read(self.branch.table, self.branch.base)
         log = self._counting(log.where(_TAKEN).where(F.expr(QUALIFIED).isin([*asked.keys])))
         counts = named(log)
@@ -174,29 +174,15 @@ class KeysReload:
             frame.unpersist()
         return came
 
-    def _check_whole(self, archive: str, keys: Mapping[str, frozenset[str]]) -> None:
-        lake = self.context.lake
-        since = lake.kept_since(archive)
-        if since is None:
-            self._check_log(sorted(keys))
-            return
-        message = (
-            f"the archive has no published messages of batches that ended before {since} any more, "
-            f"so no row of {', '.join(sorted(keys))} can be made anew: load a dump of the table "
-            "with `as_of` under `full:`"
-        )
-        raise ConfigurationError(message, code=Code.OPTION)
-
-    def _check_log(self, names: Iterable[str]) -> None:
-        for name in names:
-            since = self.context.lake.changes_since(name)
-            if since is not None:
-                message = (
-                    f"retention has deleted changes of {name} from batches that ended before "
-                    f"{since}, so nothing shows whether the archive has all that its rows came "
-                    "from: load a dump of the table with `as_of` under `full:`"
-                )
-                raise ConfigurationError(message, code=Code.OPTION)
+    def _check_archive(self, archive: str, names: Iterable[str]) -> None:
+        since = self.context.lake.kept_since(archive)
+        if since is not None:
+            message = (
+                f"the archive has no published messages of batches that ended before {since} any "
+                f"more, so no row of {', '.join(sorted(names))} can be made anew: load a dump of "
+                "the table with `as_of` under `full:`"
+            )
+            raise ConfigurationError(message, code=Code.OPTION)
 
     def _linked(self, log: DataFrame, asked: Mapping[str, frozenset[str]]) -> _Linked:
         """The keys that are asked for with those that changes link to them, in groups."""

@@ -27,10 +27,12 @@ class Lake:
     Attributes:
         found: rows of the table that keeps them.
         state: what the merge knows.
+        since: the tables of which `retention` has deleted changes, and since when they are whole.
     """
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
+        self.since: dict[str, str] = {}
         self.state = MergeState({ORDERS: TableState(key=("id",)), "shop.s.b": TableState()})
 
     def verify(
@@ -51,6 +53,9 @@ class Lake:
 
     def merged_tables(self) -> dict[str, str]:
         return dict.fromkeys((ORDERS, "shop.s.b"), "")
+
+    def changes_since(self, qualified: str) -> str | None:
+        return self.since.get(qualified)
 
     def log(self, name: str) -> str:
         return name
@@ -171,3 +176,23 @@ def test_rows_that_cannot_be_told_apart_name_the_way_out(lake):
     known = lake.state.tables[ORDERS]
     known.renamed = (Renaming(order="1", names={"a": "b"}, after=None),)
     assert "columns of shop.orders were renamed" in refused(lake)
+    known.renamed = ()
+    del lake.state.held[ORDERS]
+    lake.since[ORDERS] = "2026-01-01 00:00 UTC"
+    assert "retention has deleted changes of shop.orders from batches that ended" in refused(lake)
+    assert refused(lake).endswith("load a dump of the table with `as_of` under `full:`")
+
+
+def test_a_table_that_cannot_be_repaired_by_keys_keeps_none_from_it_that_can(lake):
+    lake.verify(1, [1], "shop.s.b", "shop.s.b")
+    lake.verify(2, [1])
+    keys, (warning,), _ = asked(lake, "shop.*")
+    assert keys.keys() == {ORDERS}
+    assert warning == (
+        "shop.s.b has no key, so its rows cannot be told apart, and nothing of it is made anew: "
+        "make the whole table anew, `waybill run FILE --reload shop.s.b`"
+    )
+    lake.since[ORDERS] = "2026-01-01 00:00 UTC"
+    both = refused(lake, "shop.*")
+    assert both.startswith("retention has deleted changes of shop.orders")
+    assert "; shop.s.b has no key" in both
