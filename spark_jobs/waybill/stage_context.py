@@ -58,10 +58,13 @@ class KeysToReload(NamedTuple):
     Attributes:
         keys: key images as the lake has them (`_waybill_key`), by the table's qualified name.
         warnings: what a person should know about them.
+        unsettled: SQL of rows of `changes` that are of a transaction which is open for the merge,
+            or was rolled back; empty where it knows of none.
     """
 
     keys: Mapping[str, frozenset[str]]
     warnings: tuple[str, ...] = ()
+    unsettled: str = ""
 
 
 @dataclass(frozen=True, slots=True)

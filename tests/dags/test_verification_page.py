@@ -93,6 +93,22 @@ def test_rows_that_differ_count_once(shown, monkeypatch):
     assert view().repair.endswith(" --reload shop.a --keys differing")
 
 
+def test_the_repair_names_tables_whose_rows_can_be_made_anew_one_by_one(shown, monkeypatch):
+    figures = dict.fromkeys(("in_database", "in_lake", "undecided"), 0)
+    figures |= {"read_at": "", "position": None, "sentence": "", "method": "full", "differing": 1}
+    lines = [("shop.a", "1", True), ("shop.a", "2", False), ("shop.b", None, False)]
+    names = ("table", "shard", "by_key")
+    kept = [
+        {"verification": "v", **dict(zip(names, line, strict=True)), **figures} for line in lines
+    ]
+    monkeypatch.setattr(verification_view, "last_results", lambda _: kept)
+    assert view().repair == ""
+    # What verifications of before kept says nothing of it.
+    kept.append({"verification": "v", "table": "shop.c", **figures})
+    assert view().repair.endswith(" --reload shop.c --keys differing")
+    assert view().repair.count("--reload") == 1
+
+
 def test_a_row_that_is_told_by_masked_values_has_no_page():
     body = {"columns": {}, "key": {"id": "1", "phone": "(masked)"}}
     assert verification_view._difference("shop.a", "differs", body).is_masked

@@ -14,6 +14,8 @@ from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGES
 from waybill.mapping.rules import NOT_MET
 from waybill.mapping.shards import EMPTIED
+from waybill.merge.open_transactions import in_transactions
+from waybill.merge.transactions import Members
 
 pytestmark = pytest.mark.spark
 
@@ -104,6 +106,18 @@ def test_a_change_counts_for_one_row_only(spark):
     log, came, keys = frames(spark, old, new)
     found = of_keys.counted_elsewhere(grouped(came, keys), log, keys)
     assert found == {0: Messages(1, ("in", 0, 3)), 1: Messages(1, ("in", 0, 2))}
+
+
+def test_a_change_of_an_open_transaction_keeps_its_group(spark):
+    """Before and now; begins and ends are no changes of rows."""
+    condition = in_transactions([Members("x"), Members("7", 10, 90)])
+    old = [of("a", 1, transaction="x"), of("c", 2, transaction="7:9"), of("z", 3, transaction="x")]
+    new = [of("a", 1), of("c", 2), of("a", 4, table="u", transaction="7:90")]
+    before, came, keys = frames(spark, old, new)
+    given = grouped(before, keys), grouped(came, keys)
+    found = of_keys.unsettled(*given, condition)
+    assert found == {0: Messages(1, ("in", 0, 1)), 2: Messages(1, ("in", 0, 4))}
+    assert of_keys.unsettled(*given, "") == {}
 
 
 def test_no_half_of_an_update_is_left_alone(spark):

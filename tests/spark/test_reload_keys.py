@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.spark import test_shards as shards
-from tests.spark.test_mapping import message, row, rows_of, statement
+from tests.spark.merge import test_mapped_transactions as transactions
+from tests.spark.test_mapping import TABLES, message, row, rows_of, statement
 from tests.spark.test_reload import bring, sent, spec
-from waybill.convert.reloading_keys import KEYS, OTHERS
+from waybill.convert.reloading_keys import KEYS, NO_MESSAGE, OTHERS
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
+from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake.table_properties import KEPT_SINCE
 from waybill.lake_columns import REBUILT_KEYS
 from waybill.overview.row_changes import changes_of_row
@@ -95,12 +97,13 @@ def test_rows_that_were_spoilt_are_right_again_and_no_other_is_touched(spark, sp
     assert convert.details[KEYS][PEOPLE] == {
         "that differ": 5,
         "linked with them": 1,
-        "made anew": 6,
+        "made anew": 5,
+        NO_MESSAGE: 1,
         "left as they are": 0,
     }
     assert convert.details[REBUILT_KEYS] == {PEOPLE: "b3"}
     (warning,) = convert.warnings
-    assert warning.startswith("no message is about 1 key of shop.people that the verification")
+    assert warning.startswith("no message is about 1 key of shop.people as the verification writes")
     # Two rows with wrong values, the tombstone that one has left, and the row that was right.
     assert merged.details[PEOPLE]["rows that were made anew"] == 4
     history = changes_of_row(lake, PEOPLE, "2", 9, by_time=False)
@@ -161,3 +164,71 @@ def test_rows_of_joined_tables_stay_as_their_truncate_left_them(spark, migration
     assert shards.shown(spark, whole) == wanted
     assert waybill.stage("convert").warnings == []
     assert waybill.stage("convert").details[KEYS][shards.NAME]["made anew"] == 3
+
+
+def test_what_a_dump_has_brought_is_replaced_though_it_names_the_table_otherwise(
+    spark, migration, tmp_path
+):
+    """In a dump the first dot of the name ends the database, and in messages the last one does."""
+    name, dump = "tenant.db.orders", tmp_path / "orders.csv"
+    dump.write_text("id,email,phone\n1,a@b.c,1\n2,a@b.c,2\n3,a@b.c,3\n")
+    full = {name: {"path": str(dump)}}
+    whole = migration(tables={name: TABLES["shop.orders"]}, envelope="oms-default", full=full)
+    bring(tmp_path, "1", [of_tenant(4, "UPDATE", row(1), row(1, "new@b.c"))])
+    run_migration(whole, batch="b1", spark=spark)
+    lake = Lake.open(spark, whole)
+    before = values(lake, name)
+    found(lake, id_(1), id_(2), table=name)
+    reload(spark, whole, "b2", name)
+    assert values(lake, name) == before
+    head = lake.head(lake.log("changes"))
+    tables = RebuiltTables(lake, head)
+    log = lake.read(lake.log("changes"), head).where("outcome = 'ok'")
+    counts = [(r.database, r["schema"], r.key, r.batch) for r in tables.counting(log).collect()]
+    assert sorted(counts, key=str) == [
+        ("tenant", "db", '{"id":"1"}', "b2"),
+        ("tenant", "db", '{"id":"2"}', "b2"),
+        ("tenant", "db", '{"id":"3"}', "b1"),
+        ("tenant.db", None, '{"id":"1"}', "b2"),
+    ]
+    # A verification by changes looks for the name that messages have.
+    marks = {one[:3] for one in tables.replaced if one.is_mark}
+    assert marks == {("tenant.db", None, "orders")}
+
+
+def of_tenant(place: int, kind: str, before: Any, after: Any) -> bytes:
+    return message(place, kind, before, after, "orders").replace(b'"shop"', b'"tenant.db"')
+
+
+def test_rows_of_a_transaction_that_has_not_ended_stay(spark, migration, tmp_path):
+    """A row that the mapping leaves out by now is one of those that its end has announced."""
+    name, event = "shop.public.people", transactions.event
+    settings = {"replica_identity": "full"}
+    fields = {"envelope": "debezium-json", "settings": settings, "tables": transactions.TABLES}
+    old = migration(**fields)
+    bring(tmp_path, "1", [event(n, "c", "people", None, (n, "a")) for n in (1, 2)])
+    run_migration(old, batch="b1", spark=spark)
+    second = [
+        transactions.border("BEGIN", 10),
+        event(11, "c", "people", None, (3, "c")),
+        event(12, "u", "people", (1, "a"), (1, "b")),
+        transactions.border("END", 90, people=3),
+    ]
+    bring(tmp_path, "2", second)
+    run_migration(old, batch="b2", spark=spark)
+    now = migration(**fields, map=[{"tables": name, "where": "v <> 'c'"}])
+    lake = Lake.open(spark, now)
+    full = lake.merged_tables()[name]
+    lake.spark.sql(f"UPDATE {full} SET v = 'wrong', _waybill_image = '{{}}'")
+    found(lake, id_(1), id_(2), id_(3), table=name)
+    convert = reload(spark, now, "b3", name).stage("convert")
+    assert {r.id: r.v for r in lake.read(full).collect()} == {1: "wrong", 2: "a"}
+    assert convert.details[KEYS][name]["left as they are"] == 2
+    (warning,) = convert.warnings
+    assert warning.startswith(
+        f"2 keys keep their rows of {name}, and nothing of them is sent, because a change of "
+        "theirs is of a transaction that has not ended, or that was rolled back (the first at "
+    )
+    bring(tmp_path, "3", [event(13, "u", "people", (2, "a"), (2, "d"))])
+    run_migration(now, batch="b4", spark=spark)
+    assert {r.id: r.v for r in lake.read(full).collect()} == {1: "b", 2: "d", 3: "c"}

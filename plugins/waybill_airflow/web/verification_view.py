@@ -48,6 +48,7 @@ class TableView(NamedTuple):
         read_at: when the database was read, ISO 8601.
         position: of the database's log then; empty where it is not known.
         outcome: whether it was verified; `sentence` says why not.
+        by_key: whether rows that differ can be made anew one by one.
     """
 
     name: str
@@ -61,6 +62,7 @@ class TableView(NamedTuple):
     read_at: str
     position: str
     outcome: Outcome
+    by_key: bool
 
     @property
     def label(self) -> str:
@@ -98,7 +100,8 @@ class VerificationView(NamedTuple):
         differences: the first of them.
         more: how many others are kept.
         command: verifies again.
-        repair: makes the rows that differ anew; empty where none is known.
+        repair: makes the rows that differ anew, of tables where that can be done one by one; empty
+            where none is known.
         state: all of it in a sentence.
         is_bad: whether anything differs, or a table could not be verified.
     """
@@ -138,7 +141,10 @@ def verification_view(spec: Migration) -> VerificationView:
 
 
 def _repair(spec: Migration, tables: list[TableView]) -> str:
-    wrong = dict.fromkeys(t.table for t in tables if t.differing and t.method != "counts")
+    rows = [t for t in tables if t.differing and t.method != "counts"]
+    # One of several that become a table is enough to keep its rows from it.
+    never = {t.table for t in rows if not t.by_key}
+    wrong = dict.fromkeys(t.table for t in rows if t.table not in never)
     reloads = [word for name in wrong for word in ("--reload", name)]
     return spec.command("run", "FILE", *reloads, "--keys", "differing") if wrong else ""
 
@@ -184,10 +190,12 @@ def _found(lake: History) -> tuple[list[TableView], list[tuple[str, str, dict[st
 
 def _table(result: dict[str, Any]) -> TableView:
     name = label_of(result["table"], result.get("shard"))
-    # Lakes of before do not say it: then a table that could not be verified ended everything.
+    # Verifications of before do not say it: a table that could not be verified ended everything.
     outcome = result.get("outcome", VERIFIED)
     facts = {name: result[name] for name in FACTS}
-    return TableView(name, position=result["position"] or "", outcome=outcome, **facts)
+    by_key = result.get("by_key", True)
+    position = result["position"] or ""
+    return TableView(name, position=position, outcome=outcome, by_key=by_key, **facts)
 
 
 def _difference(table: str, what: str, body: dict[str, Any]) -> DifferenceView:

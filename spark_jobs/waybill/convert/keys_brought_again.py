@@ -2,7 +2,8 @@
 
 The keys stand in groups (`waybill.convert.linked_keys`), each with a number. A group is replaced
 only if the reload has something of every message that its changes came from, if no message becomes
-a change of it that counts as a change of another row, and if no half of an update is left alone.
+a change of it that counts as a change of another row, if no half of an update is left alone, and if
+none of its changes is of a transaction that may still be rolled back, or was.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ if TYPE_CHECKING:
 GROUP = "key_group"
 GROUPS_DDL = f"{NAME} string, key string, {GROUP} int"
 
-_COLUMNS = (*CHANGE_PLACE, "operation", "before", "half", "outcome", "reason_kind")
+PARTS = ("database", "schema", "table")
+"""Columns with the names of a table. A dump and messages may split one name at other dots."""
+
+_COLUMNS = (*CHANGE_PLACE, "operation", "before", "half", "outcome", "reason_kind", "transaction")
 
 
 def named(rows: DataFrame) -> DataFrame:
     """Rows of `changes` with the name of their table, as far as they are compared."""
     sequence = F.expr(SEQUENCE).alias("sequence")
     return rows.select(
-        F.expr(QUALIFIED).alias(NAME), "key", "old_key", "batch", sequence, *_COLUMNS
+        F.expr(QUALIFIED).alias(NAME), *PARTS, "key", "old_key", "batch", sequence, *_COLUMNS
     )
 
 
@@ -109,6 +113,17 @@ def halves_alone(old: DataFrame, own: DataFrame, takes_after: bool) -> dict[int,
     return _by_group(
         alone.select(*columns).union(old.where("outcome = 'waiting'").select(*columns))
     )
+
+
+def unsettled(old: DataFrame, own: DataFrame, condition: str) -> dict[int, Messages]:
+    """The messages of changes whose transactions decide whether they show, by group.
+
+    Args:
+        old: as for `not_brought`.
+        own: as for `not_brought`.
+        condition: SQL of such changes; empty where there is no such transaction.
+    """
+    return _by_group(old.unionByName(own).where(condition)) if condition else {}
 
 
 def ambiguous(old: DataFrame, archive: DataFrame) -> dict[int, Messages]:

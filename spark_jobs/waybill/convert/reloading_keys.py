@@ -20,16 +20,19 @@ from waybill.batches.kept_keys import KeptKeys
 from waybill.convert.brought_again import NAME, QUALIFIED
 from waybill.convert.keys_brought_again import (
     GROUPS_DDL,
+    PARTS,
     ambiguous,
     counted_elsewhere,
     grouped,
     halves_alone,
     named,
     not_brought,
+    unsettled,
 )
 from waybill.convert.linked_keys import crossed, groups
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, MissingColumnError
+from waybill.full_load import TOPIC
 from waybill.lake.local_rows import local_rows
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.replaced_changes import Replaced
@@ -55,16 +58,19 @@ OTHERS = "of keys that are not loaded again"
 KEYS = "keys loaded again"
 """The detail of a conversion's report that counts the keys of each table by what became of them."""
 
+NO_MESSAGE = "that no message is about"
+"""How that detail counts keys that no change has, before the reload or in it."""
+
 MOST = 10_000
 """Keys of a table, with those that are linked to them; of more the whole table is made anew."""
 
-_NAMES = ("database", "schema", "table")
 _TAKEN = "outcome IN ('ok', 'waiting')"
 
 _NOT_BROUGHT = "a message that they came from is not in the archive, or is no change of them now"
 _ELSEWHERE = "a message that is a change of theirs now was one of another row, which counts"
 _CROSSED = "a change of the key links them now with keys that it did not link them with before"
 _ALONE = "half of an update of theirs waits for the other half"
+_UNSETTLED = "a change of theirs is of a transaction that has not ended, or that was rolled back"
 _SEVERAL = "the archive has several different messages at a place that they came from"
 
 
@@ -142,7 +148,7 @@ class KeysReload:
         assert context.keys is not None, "whole tables are reloaded without it"
         asked = context.keys()
         report.warnings += asked.warnings
-        self._check_whole(archive, asked.keys)
+        self._check_archive(archive, asked.keys)
         log = lake.read(self.branch.table, self.branch.base)
         log = self._counting(log.where(_TAKEN).where(F.expr(QUALIFIED).isin([*asked.keys])))
         counts = named(log)
@@ -159,8 +165,8 @@ class KeysReload:
         )
         settle(lambda: found.decode(decode))
         own = grouped(named(found.rows.where(_TAKEN)), keys).persist()
-        stay = self._stay(found, own, (counts, keys, there), linked, pairs)
-        names = log.select(*_NAMES).union(found.rows.select(*_NAMES))
+        stay = self._stay(found, own, (counts, keys, there), linked, pairs, asked.unsettled)
+        names = log.select("topic", *PARTS).union(found.rows.select("topic", *PARTS))
         self._replace(old, names, linked, stay)
         came = self._append(found, linked, stay, report)
         self._tell(linked, stay, old, own, report)
@@ -168,29 +174,15 @@ class KeysReload:
             frame.unpersist()
         return came
 
-    def _check_whole(self, archive: str, keys: Mapping[str, frozenset[str]]) -> None:
-        lake = self.context.lake
-        since = lake.kept_since(archive)
-        if since is None:
-            self._check_log(sorted(keys))
-            return
-        message = (
-            f"the archive has no published messages of batches that ended before {since} any more, "
-            f"so no row of {', '.join(sorted(keys))} can be made anew: load a dump of the table "
-            "with `as_of` under `full:`"
-        )
-        raise ConfigurationError(message, code=Code.OPTION)
-
-    def _check_log(self, names: Iterable[str]) -> None:
-        for name in names:
-            since = self.context.lake.changes_since(name)
-            if since is not None:
-                message = (
-                    f"retention has deleted changes of {name} from batches that ended before "
-                    f"{since}, so nothing shows whether the archive has all that its rows came "
-                    "from: load a dump of the table with `as_of` under `full:`"
-                )
-                raise ConfigurationError(message, code=Code.OPTION)
+    def _check_archive(self, archive: str, names: Iterable[str]) -> None:
+        since = self.context.lake.kept_since(archive)
+        if since is not None:
+            message = (
+                f"the archive has no published messages of batches that ended before {since} any "
+                f"more, so no row of {', '.join(sorted(names))} can be made anew: load a dump of "
+                "the table with `as_of` under `full:`"
+            )
+            raise ConfigurationError(message, code=Code.OPTION)
 
     def _linked(self, log: DataFrame, asked: Mapping[str, frozenset[str]]) -> _Linked:
         """The keys that are asked for with those that changes link to them, in groups."""
@@ -235,6 +227,7 @@ class KeysReload:
         frames: tuple[DataFrame, DataFrame, DataFrame],
         linked: _Linked,
         pairs: bool,
+        transactions: str,
     ) -> dict[int, tuple[str, Messages | None]]:
         """The groups whose rows stay, with why, and the messages that it is about.
 
@@ -244,6 +237,7 @@ class KeysReload:
             frames: all changes of the tables that count, the keys, and the archive.
             linked: the keys.
             pairs: whether updates may come in two halves.
+            transactions: see `waybill.stage_context.KeysToReload.unsettled`.
         """
         log, keys, archive = frames
         old, beside = found.old, named(found.rows.where("outcome IN ('refused', 'skipped')"))
@@ -259,6 +253,7 @@ class KeysReload:
         reasons = [
             (_NOT_BROUGHT, not_brought(old, own, beside)),
             (_ELSEWHERE, counted_elsewhere(own, log, keys)),
+            (_UNSETTLED, unsettled(old, own, transactions)),
             (_SEVERAL, ambiguous(old, archive)),
         ]
         if pairs:
@@ -306,7 +301,7 @@ class KeysReload:
 
         Args:
             old: their changes that count.
-            names: how changes name their tables.
+            names: how changes name their tables, with the topic of each.
             linked: the keys.
             stay: the groups whose rows stay.
 
@@ -315,9 +310,12 @@ class KeysReload:
         """
         batch = self.context.batch
         begin = {(name, key) for name, key, group in linked.keys if group not in stay}
-        parts = names.distinct().select(F.expr(QUALIFIED), *_NAMES).collect()
-        known = {row[0]: (row[1], row[2], row[3]) for row in parts}
-        brought = old.select(NAME, "batch", "key").distinct().collect()
+        is_dump = F.coalesce(F.col("topic").startswith(TOPIC), F.lit(True))
+        parts = names.select(is_dump, F.expr(QUALIFIED), *PARTS).distinct().collect()
+        # The name in a dump may be split at other dots; what the table is called, messages say.
+        dumps_first = sorted(parts, key=lambda row: (not row[0], str(row)))
+        known = {row[1]: (row[2], row[3], row[4]) for row in dumps_first}
+        brought = old.select(NAME, *PARTS, "batch", "key").distinct().collect()
         self.names = sorted({name for name, _ in begin})
         for name in self.names:
             if name not in known:
@@ -328,9 +326,9 @@ class KeysReload:
                 raise ConfigurationError(message, code=Code.OPTION)
         self.replaced = [Replaced(*known[name], batch, batch, key) for name, key in sorted(begin)]
         self.replaced += [
-            Replaced(*known[row[0]], row[1], batch, row[2])
-            for row in sorted(brought)
-            if (row[0], row[2]) in begin
+            Replaced(database, schema, table, earlier, batch, key)
+            for name, database, schema, table, earlier, key in sorted(brought, key=str)
+            if (name, key) in begin
         ]
 
     def _tell(
@@ -342,30 +340,30 @@ class KeysReload:
         report: StageReport,
     ) -> None:
         """Say what became of the keys."""
-        met = old.select(NAME, "key").union(own.select(NAME, "key")).distinct().collect()
-        known = {(row[0], row[1]) for row in met}
+        both = old.unionByName(own).select(NAME, F.explode(F.array("key", "old_key")))
+        known = {(row[0], row[1]) for row in both.distinct().collect()}
         details = report.details[KEYS] = {}
         for name, numbers in linked.numbers.items():
             staying = [group for group in numbers.values() if group in stay]
+            beginning = [key for key, group in numbers.items() if group not in stay]
+            unknown = sum((name, key) not in known for key in beginning)
             details[name] = {
                 "that differ": linked.asked[name],
                 "linked with them": len(numbers) - linked.asked[name],
-                "made anew": len(numbers) - len(staying),
+                "made anew": len(beginning) - unknown,
+                NO_MESSAGE: unknown,
                 "left as they are": len(staying),
             }
             for why in dict.fromkeys(stay[group][0] for group in staying):
                 report.warnings.append(self._sentence(name, why, staying, stay))
-            unknown = sum((name, key) not in known for key in numbers)
             if unknown:
                 report.warnings.append(
-                    f"no message is about {counted(unknown, 'key')} of {name} that the "
-                    "verification names: a row that the lake had under one is gone, and one that "
-                    "it lacks does not come; load a dump of the table with `as_of` under `full:` "
-                    "if the database has them"
+                    f"no message is about {counted(unknown, 'key')} of {name} as the verification "
+                    "writes keys: a row that the lake had under one is gone, and one that it lacks "
+                    "does not come; load a dump of the table with `as_of` under `full:` if the "
+                    "database has them"
                 )
-        done = sum(len(numbers) for numbers in linked.numbers.values()) - sum(
-            one["left as they are"] for one in details.values()
-        )
+        done = sum(one["made anew"] for one in details.values())
         self.context.progress("convert: the rows of %s are made anew", counted(done, "key"))
 
     def _sentence(
@@ -381,12 +379,14 @@ class KeysReload:
         first = f" (the first at {min(messages, key=lambda m: m.first).place})" if messages else ""
         again = self.context.spec.command("run", "FILE", "--reload", name)
         rows = counted(len(mine), "key keeps its row", "keys keep their rows")
-        way_out = (
-            "load a dump of the table with `as_of` under `full:`, or continue under a new "
-            "migration name"
-            if why == _SEVERAL
-            else f"make the whole table anew, `{again}`"
-        )
+        way_out = f"make the whole table anew, `{again}`"
+        if why == _UNSETTLED:
+            way_out = f"reload them again once it has ended, or {way_out}"
+        elif why == _SEVERAL:
+            way_out = (
+                "load a dump of the table with `as_of` under `full:`, or continue under a new "
+                "migration name"
+            )
         return (
             f"{rows} of {name}, and nothing of them is sent, because {why}{first}: to replace "
             f"them, {way_out}"

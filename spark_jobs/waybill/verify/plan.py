@@ -84,6 +84,11 @@ class Compared(NamedTuple):
         return not masked.isdisjoint(self.key)
 
     @property
+    def key_has_one_text(self) -> bool:
+        """Whether a key of the database is written as messages write it, whatever they are."""
+        return all(map(has_one_text, self.key))
+
+    @property
     def shown(self) -> frozenset[str] | None:
         """The columns whose values people may see, as the lake calls them; None where all are.
 

@@ -30,6 +30,9 @@ COUNT = ""
 TRIES = 5
 """How often a result is recorded anew where another verification or the upkeep was faster."""
 
+_OF_KEYS = ("by_key", "one_text")
+"""What a reload of keys is to know of a result, and whoever proposes one."""
+
 TABLES_OF_A_COMMIT = 20
 SECONDS_OF_A_COMMIT = 60.0
 """Results are recorded when so many tables or so many seconds have come together, so that a
@@ -67,6 +70,7 @@ class TableResult(NamedTuple):
         transient: whether it was not verified because of what may pass.
         shown: the columns whose values are shown, see `Compared.shown`.
         by_key: whether rows that differ can be made anew one by one, as their keys are known.
+        one_text: whether messages write a key as it is kept here of a row that the lake lacks.
     """
 
     table: str
@@ -88,6 +92,7 @@ class TableResult(NamedTuple):
     transient: bool = False
     shown: frozenset[str] | None = None
     by_key: bool = True
+    one_text: bool = True
 
     @property
     def label(self) -> str:
@@ -97,7 +102,7 @@ class TableResult(NamedTuple):
     @property
     def figures(self) -> dict[str, Any]:
         """Without the rows themselves."""
-        left = ("differences", "pending", "changes", "shown", "by_key")
+        left = ("differences", "pending", "changes", "shown", *_OF_KEYS)
         return {name: value for name, value in self._asdict().items() if name not in left}
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +208,9 @@ def _record(lake: Lake, verification: str, results: Sequence[TableResult]) -> No
     goes_on: dict[str, int] = {}
     for result in results:
         table = result.label
-        rows.append((verification, now, "table", table, None, result.method, _json(result.figures)))
+        of_keys = {name: getattr(result, name) for name in _OF_KEYS}
+        body = _json({**result.figures, **of_keys})
+        rows.append((verification, now, "table", table, None, result.method, body))
         for found in result.differences[:KEPT]:
             body = _json({**difference_dict(found, result.shown), "seen": found.seen._asdict()})
             rows.append((verification, now, "difference", table, found.at, found.what, body))

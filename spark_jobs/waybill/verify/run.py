@@ -338,6 +338,7 @@ class _Table:
             self._table.source_name,
             shown=self._table.shown,
             by_key=self._table.keyed and not self._table.key_is_masked,
+            one_text=self._table.key_has_one_text,
         )
 
     def _is_whole(self, first: LakeState, beyond: int, differences: int) -> bool:

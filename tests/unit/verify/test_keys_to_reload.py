@@ -12,7 +12,9 @@ from tests.unit.verify.test_history import SPEC
 from waybill.errors import Code, ConfigurationError
 from waybill.merge.renamings import Renaming
 from waybill.merge.state import HeldTable, MergeState, TableState
+from waybill.merge.transactions import Open, RolledBack
 from waybill.verify import keys_to_reload as module
+from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.keys_to_reload import keys_to_reload
 from waybill.verify.newest import MASKED, NAME, SKIPPED
 
@@ -25,24 +27,35 @@ class Lake:
     Attributes:
         found: rows of the table that keeps them.
         state: what the merge knows.
+        since: the tables of which `retention` has deleted changes, and since when they are whole.
     """
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
+        self.since: dict[str, str] = {}
         self.state = MergeState({ORDERS: TableState(key=("id",)), "shop.s.b": TableState()})
 
     def verify(
-        self, number: int, keys: list[Any], label: str = ORDERS, table: str = ORDERS, **more: Any
+        self,
+        number: int,
+        keys: list[Any],
+        label: str = ORDERS,
+        table: str = ORDERS,
+        what: str = DIFFERS,
+        **more: Any,
     ) -> None:
         figures = {"table": table, "method": "full", "differing": len(keys), **more}
         name = {"verification": f"v{number}", "table": label, "time": number}
         self.found.append({**name, "kind": "table", "body": json.dumps(figures)})
         for key in keys:
-            body = json.dumps({"key": key if isinstance(key, dict) else {"id": str(key)}})
-            self.found.append({**name, "kind": "difference", "body": body})
+            shown = {"key": key if isinstance(key, dict) else {"id": str(key)}, "what": what}
+            self.found.append({**name, "kind": "difference", "body": json.dumps(shown)})
 
     def merged_tables(self) -> dict[str, str]:
         return dict.fromkeys((ORDERS, "shop.s.b"), "")
+
+    def changes_since(self, qualified: str) -> str | None:
+        return self.since.get(qualified)
 
     def log(self, name: str) -> str:
         return name
@@ -92,10 +105,40 @@ def test_each_of_several_tables_that_become_one_has_its_own(lake):
 
 def test_of_a_sample_the_keys_are_taken_that_are_known(lake):
     lake.verify(1, [1, 2], differing=5)
-    keys, (warning,) = asked(lake)
+    keys, (warning,), _ = asked(lake)
     assert len(keys[ORDERS]) == 2
     assert "found 5 keys of shop.orders that differ and kept 2, so the reload takes" in warning
     assert "(`waybill run FILE --reload shop.orders`)" in warning
+
+
+@pytest.mark.parametrize(
+    ("what", "known", "warns"),
+    [
+        (MISSING_IN_LAKE, {"one_text": False}, True),
+        (MISSING_IN_LAKE, {}, True),
+        (MISSING_IN_LAKE, {"one_text": True}, False),
+        (DIFFERS, {"one_text": False}, False),
+        (MISSING_IN_DATABASE, {"one_text": False}, False),
+    ],
+)
+def test_a_row_that_the_lake_lacks_may_have_its_key_in_another_way(lake, what, known, warns):
+    lake.verify(1, [1, 2], what=what, **known)
+    keys, warnings, _ = asked(lake)
+    assert len(keys[ORDERS]) == 2
+    assert len(warnings) == warns
+    for warning in warnings:
+        assert warning.startswith("the lake lacks 2 rows of shop.orders, and messages may write")
+        assert "(`waybill run FILE --reload shop.orders`)" in warning
+
+
+def test_changes_of_transactions_that_are_open_or_were_rolled_back_are_named(lake):
+    lake.verify(1, [1])
+    assert asked(lake).unsettled == ""
+    lake.state.open = (Open("7:10", None, 0),)
+    lake.state.rolled_back = (RolledBack("x", again=True),)
+    found = asked(lake).unsettled
+    assert "IN ('x')" in found
+    assert ">= 10" in found
 
 
 def test_where_no_key_is_known_there_is_nothing_to_do(lake):
@@ -105,6 +148,18 @@ def test_where_no_key_is_known_there_is_nothing_to_do(lake):
     assert "no verification has compared rows of shop.orders, shop.s.b" in refused(lake, "shop.*")
     lake.verify(2, [])
     assert "found no row of shop.orders that differs" in refused(lake)
+
+
+def test_a_name_of_which_nothing_is_known_is_not_passed_over(lake):
+    lake.verify(1, [1])
+    assert asked(lake).warnings == ()
+    (warning,) = asked(lake, "shop.*").warnings
+    assert warning.startswith("no verification has compared rows of shop.s.b, so nothing of them")
+    assert "`waybill verify FILE --method full` finds" in warning
+    # Of one that was compared and is right nothing needs to be said.
+    lake.verify(2, [], "shop.s.b", "shop.s.b")
+    assert asked(lake, "shop.*").warnings == ()
+    assert "no table 'shop.c*'" in refused(lake, ORDERS, "shop.c*")
 
 
 def test_rows_that_cannot_be_told_apart_name_the_way_out(lake):
@@ -121,3 +176,23 @@ def test_rows_that_cannot_be_told_apart_name_the_way_out(lake):
     known = lake.state.tables[ORDERS]
     known.renamed = (Renaming(order="1", names={"a": "b"}, after=None),)
     assert "columns of shop.orders were renamed" in refused(lake)
+    known.renamed = ()
+    del lake.state.held[ORDERS]
+    lake.since[ORDERS] = "2026-01-01 00:00 UTC"
+    assert "retention has deleted changes of shop.orders from batches that ended" in refused(lake)
+    assert refused(lake).endswith("load a dump of the table with `as_of` under `full:`")
+
+
+def test_a_table_that_cannot_be_repaired_by_keys_keeps_none_from_it_that_can(lake):
+    lake.verify(1, [1], "shop.s.b", "shop.s.b")
+    lake.verify(2, [1])
+    keys, (warning,), _ = asked(lake, "shop.*")
+    assert keys.keys() == {ORDERS}
+    assert warning == (
+        "shop.s.b has no key, so its rows cannot be told apart, and nothing of it is made anew: "
+        "make the whole table anew, `waybill run FILE --reload shop.s.b`"
+    )
+    lake.since[ORDERS] = "2026-01-01 00:00 UTC"
+    both = refused(lake, "shop.*")
+    assert both.startswith("retention has deleted changes of shop.orders")
+    assert "; shop.s.b has no key" in both

@@ -49,6 +49,13 @@ def test_which_values_have_one_text(dialect: str, declared: str, expected: bool)
     assert has_one_text(column(declared, dialect)) is expected
 
 
+def test_a_key_has_one_text_if_each_of_its_columns_has():
+    key = column("bigint", POSTGRESQL), column("character(6)", POSTGRESQL)
+    whole = compared(None, None, None)
+    assert whole._replace(key=key[:1]).key_has_one_text
+    assert not whole._replace(key=key).key_has_one_text
+
+
 def compared(*masks: Mask | None) -> Compared:
     columns = tuple(
         column("bigint", POSTGRESQL)._replace(name=name) for name in ("id", "phone", "age")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ class Log:
 
     def __init__(self) -> None:
         self.stamped: list[Any] = []
+        self.rows: list[Any] = []
         self.now = 0.0
 
     def log(self, name: str) -> str:
@@ -36,7 +38,7 @@ class Log:
         return next((commit for commit in self.commits("") if commit.stage == stage), None)
 
     def branch(self, *_: object) -> Any:
-        return SimpleNamespace(append_rows=lambda *_: None)
+        return SimpleNamespace(append_rows=lambda rows, _: self.rows.extend(rows))
 
 
 @pytest.fixture
@@ -68,6 +70,14 @@ def test_many_small_tables_make_few_commits(log):
     kept.finish()
     kept.finish()
     assert [len(commit.tables) for commit in log.stamped] == [TABLES_OF_A_COMMIT] * 2 + [1]
+
+
+def test_what_is_known_of_the_keys_is_kept_for_whoever_makes_rows_anew(log):
+    kept = recording(log)
+    kept.add([verified("shop.a"), verified("shop.b")._replace(by_key=False, one_text=False)])
+    kept.finish()
+    bodies = [json.loads(row[-1]) for row in log.rows]
+    assert [(one["by_key"], one["one_text"]) for one in bodies] == [(True, True), (False, False)]
 
 
 def test_what_took_long_is_recorded_at_once(log):
