@@ -25,6 +25,7 @@ from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.exact_casts import misfit
+from waybill.merge.position import TRIED
 from waybill.merge.row_effects import effects, tombstones
 from waybill.merge.rules import Change, Row, Rows, fold, showing
 from waybill.merge.spark_rows import Stored, change_of, in_order, row_of, statements, stored_of
@@ -101,7 +102,7 @@ class Resolver:
         since = self.increment.lake.changes_since(self.qualified)
         if since is None:
             return
-        known = self._read(self.increment.history(self.qualified), {m.key for m in moves})
+        known = self._read(self._taken_before(), {m.key for m in moves})
         for move in moves:
             if any(_is_copy(move, one) for one in known):
                 continue
@@ -113,6 +114,16 @@ class Resolver:
                 "`as_of` under `full:` (docs/migrations.md)"
             )
             raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
+
+    def _taken_before(self) -> DataFrame:
+        """The changes of rows that the table has had since before this batch.
+
+        From then on retention has let all changes of rows alone that got another key.
+        """
+        merges = self.increment.lake.read(self.increment.lake.log("merges"))
+        tried = merges.where(F.col("kind").isin(*TRIED) & (F.col("table") == self.qualified))
+        before = self.increment.pairs(self.qualified, before=True)
+        return before.join(tried.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_anti")
 
     def _taken_along(
         self, taken: list[Change], misfits: list[Change], keys: Container[str]
@@ -344,9 +355,10 @@ class Resolver:
 
 def _is_copy(move: Change, other: Change) -> bool:
     """Whether a move is delivered once more, and another one is what came before."""
-    return (
-        bool(sequence_of(move.order))
-        and other.place != move.place
-        and (other.key, other.old_key) == (move.key, move.old_key)
-        and sequence_of(other.order) == sequence_of(move.order)
-    )
+    if (other.key, other.old_key) != (move.key, move.old_key):
+        return False
+    number = sequence_of(move.order)
+    if number:
+        return sequence_of(other.order) == number
+    # What has no number is the same change only at the same place.
+    return (other.place, other.order) == (move.place, move.order)

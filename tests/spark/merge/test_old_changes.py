@@ -181,6 +181,25 @@ def test_a_move_whose_row_may_be_gone_from_the_log_is_not_guessed(
         step(lake, spec, "b7", [at(21, 6, "update", old=5)])
 
 
+def test_a_move_that_comes_again_is_known_by_what_was_merged(lake: Lake, migration: Any) -> None:
+    spec = migration()
+    came = [at(10 + n, 5, "update" if n > 1 else "insert", n=str(n)) for n in range(1, 6)]
+    step(lake, spec, "b1", [*came, at(16, 5, "delete"), at(40, 7, n="1")])
+    assert forget(lake, spec) == 4
+    # The whole source once more brings a move at its own place.
+    move = at(41, 8, "update", old=7)
+    step(lake, spec, "b2", [move])
+    step(lake, spec, "b3", [move])
+    step(lake, spec, "b4", [at(41, 8, "update", old=7, place=(0, 99))])
+    assert images(lake) == [{"id": "8", "n": "1"}]
+    # Neither does one that was refused prove anything, nor do two in one batch for each other.
+    report = step(lake, spec, "b5", [at(21, 6, "update", old=5, n=str(2**41))])
+    assert report.refused == {"column": 1}
+    again = [at(21, 6, "update", old=5, place=(0, offset)) for offset in (101, 102)]
+    with pytest.raises(ConfigurationError, match=r'gave the row .*"5".* retention may have'):
+        step(lake, spec, "b6", again)
+
+
 def test_a_default_that_comes_late_below_what_is_gone_is_not_guessed(
     lake: Lake, migration: Any
 ) -> None:
