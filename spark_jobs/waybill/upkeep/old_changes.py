@@ -37,7 +37,7 @@ from waybill.lake.names import literal
 from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.merge.increment import NO_SEQUENCE, QUALIFIED, Increment
-from waybill.merge.position import REFUSED, position_of
+from waybill.merge.position import REFUSED, TRIED, position_of
 from waybill.merge.transactions import Verdict
 from waybill.order import CHANGE, FULL_ROW
 from waybill.records import ROW_OPERATIONS
@@ -62,7 +62,6 @@ MOST_CUTS = 1_000
 
 _OF_ROWS = f"operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
 _NUMBERED = f"order_key LIKE '{CHANGE}/%' AND NOT {NO_SEQUENCE}"
-_TRIED = (REFUSED, "replayed")
 
 
 def why_all_stay(spec: Migration, lake: Lake) -> str | None:
@@ -186,15 +185,18 @@ class OldChanges:
         return rows.where(f"NOT ({stays})")
 
     def _refused_changes(self) -> DataFrame:
-        """Changes that merged tables have refused, which they have nothing of."""
-        merges = self.lake.read(self.lake.log("merges")).where(F.col("kind") == REFUSED)
+        """Changes that merged tables have refused, which they have nothing of.
+
+        A replay may have found that newer changes hide them by now.
+        """
+        merges = self.lake.read(self.lake.log("merges")).where(F.col("kind").isin(*TRIED))
         return merges.select(F.col("table").alias("qualified"), *CHANGE_PLACE).distinct()
 
     def _kept_places(self) -> list[DataFrame]:
         """Places of messages of which all changes stay."""
         outbox, merges = (self.lake.read(self.lake.log(name)) for name in ("outbox", "merges"))
-        refused = [frame.where(F.col("outcome").isin(*_TRIED)) for frame in (self.rows, outbox)]
-        refused.append(merges.where(F.col("kind").isin(*_TRIED)))
+        refused = [frame.where(F.col("outcome").isin(*TRIED)) for frame in (self.rows, outbox)]
+        refused.append(merges.where(F.col("kind").isin(*TRIED)))
         schema = ("qualified", "schema_id")
         full = self.taken.where(f"order_key LIKE '{FULL_ROW}/%'")
         return [

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def forget(lake: Lake, spec: Migration) -> int:
-    """Let go of what may go of all batches that were merged; returns how many changes it was."""
+def forget(lake: Lake, spec: Migration, *batches: str) -> int:
+    """Let go of what may go of batches, else of all that were merged.
+
+    Returns:
+        How many changes it was.
+    """
     lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"))
-    ages = dict.fromkeys(lake.batches(lake.log("changes")), 1)
+    ages = dict.fromkeys(batches or lake.batches(lake.log("changes")), 1)
     count, left = delete_batches(spec, lake, LOGS["changes"], ages, 2)
     assert left is None
     return count
@@ -155,6 +159,23 @@ def test_what_waits_keeps_all_since_it_began(lake: Lake, migration: Any) -> None
     assert images(lake) == [{"id": "1", "n": "7"}, {"id": "2", "n": "3"}]
     assert forget(lake, spec) == 3
     assert sequences(lake) == [1, 7, 8, 10]
+
+
+def test_what_a_table_refused_hides_nothing(lake: Lake, migration: Any) -> None:
+    spec = migration()
+    big = str(2**41)
+    updates = [at(2, 1, "update", n="2"), at(3, 1, "update", n=big)]
+    report = step(lake, spec, "b1", [at(1, 1, n="1"), *updates])
+    assert report.refused == {"column": 1}
+    step(lake, spec, "b2", [at(4, 1, "update", n="4")])
+    put(lake, "b3", [], [])
+    report = merge(lake, spec, "b3", mode="replay")
+    assert (report.refused, report.superseded) == ({}, 1)
+    let_pass(lake, "b3")
+    # The change that hides all of the others is younger.
+    assert forget(lake, spec, "b1") == 0
+    assert sequences(lake) == [1, 2, 3, 4]
+    assert images(lake) == [{"id": "1", "n": "4"}]
 
 
 def test_rows_that_rest_on_several_changes_keep_all_of_them(lake: Lake, migration: Any) -> None:
