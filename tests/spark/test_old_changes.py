@@ -12,7 +12,7 @@ from tests.spark.test_retention import BROKEN, Line, order
 from waybill.convert.beginning import why_waits
 from waybill.lake import Branch
 from waybill.overview.row_changes import changes_of_row
-from waybill.upkeep.old_changes import PLACED_FILES
+from waybill.upkeep.old_changes import OTHER_ORDER, PLACED_FILES
 from waybill.upkeep.retention import delete_messages
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ def test_upkeep_that_is_killed_says_first_what_it_deletes(
     assert line.lake.changes_since("shop.orders") is not None
     assert line.upkeep()["changes"].messages == 1
     assert changes(line) == [("b1", "a"), ("b1", "c")]
+    by_time = line.spec.order.model_copy(update={"ambiguous": "source_time"})
+    other = line.spec.model_copy(update={"order": by_time})
+    assert line.upkeep(other)["changes"].left == OTHER_ORDER
     # Files whose messages have places of their own may come late.
     files = line.spec.source.files
     assert files is not None

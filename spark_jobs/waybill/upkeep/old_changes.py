@@ -55,6 +55,7 @@ ROW_PLACE = ("batch", "outcome", *CHANGE_PLACE)
 """What tells rows of `changes` apart."""
 
 FROM_THE_BEGINNING = "something waits that goes on from the first batch"
+OTHER_ORDER = "order.ambiguous is not what changes were merged by"
 PLACED_FILES = "a file of the source may come late, with messages from in front of old ones"
 
 MOST_CUTS = 1_000
@@ -70,7 +71,14 @@ def why_all_stay(spec: Migration, lake: Lake) -> str | None:
     if files is not None and files.layout in ("kcat", "parquet"):
         # Their messages have offsets of their own: those of a later file may be lower.
         return PLACED_FILES
-    return FROM_THE_BEGINNING if None in position_of(lake).begins else None
+    position = position_of(lake)
+    if position.state.ordered_by_time not in (None, _by_time(spec)):
+        return OTHER_ORDER
+    return FROM_THE_BEGINNING if None in position.begins else None
+
+
+def _by_time(spec: Migration) -> bool:
+    return spec.order.ambiguous == "source_time"
 
 
 def is_read(lake: Lake) -> bool:
@@ -95,7 +103,7 @@ class OldChanges:
     def __init__(self, spec: Migration, lake: Lake, branch: Branch) -> None:
         self.spec, self.lake = spec, lake
         self.position = position_of(lake)
-        by_time = spec.order.ambiguous == "source_time"
+        by_time = _by_time(spec)
         increment = Increment(lake, self.position.changes, self.position.changes, by_time)
         increment.verdict = Verdict(self.position.state.open, gone=self.position.state.rolled_back)
         self.by_time = by_time

@@ -32,5 +32,6 @@ def test_a_table_without_all_of_its_changes_says_since_when(properties, qualifie
     lake: Any = SimpleNamespace(log=lambda name: name, found=lambda table: metadata)
     assert History.changes_since(lake, qualified) == since
     assert (History.kept_since(lake, "archive") is None) == (not properties)
+    assert History.cut_tables(lake) == ({"shop.orders"} if properties == CUT else set())
     below = None if qualified is None else History.cut_below(lake, qualified)
     assert below == ("1/119/113/1" if qualified == "shop.orders" and since else None)
