@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.property.merge_histories import COLUMNS, history, misfit
-from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of
+from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from tests.spark.merge.test_merge_histories import deal, versions, without
 from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from tests.spark.merge.test_merge_transactions import event, inside
@@ -219,6 +219,21 @@ def test_a_move_that_comes_again_is_known_by_what_was_merged(lake: Lake, migrati
     again = [at(21, 6, "update", old=5, place=(0, offset)) for offset in (101, 102)]
     with pytest.raises(ConfigurationError, match=r'gave the row .*"5".* retention may have'):
         step(lake, spec, "b6", again)
+
+
+def test_a_late_column_of_a_row_that_moved_after_its_delete_is_not_guessed(
+    lake: Lake, migration: Any
+) -> None:
+    spec = migration()
+    came = [at(1, 9, n="1"), at(10, 5, n="0"), *(at(n, 5, "update", n="1") for n in (11, 12))]
+    step(lake, spec, "b1", [*came, at(14, 5, n="2"), at(16, 5, "delete")])
+    assert forget(lake, spec) == 4
+    step(lake, spec, "b2", [at(21, 6, "update", old=5, n="2")])
+    wide = schema("shop.t", {"id": "int64", "n": "int32", "late": "string"}, ("id",))
+    # The INSERT that hid it from the row of now is gone.
+    late = at(13, 5, "update", n="1", late="x", table=wide)
+    with pytest.raises(ConfigurationError, match=r'gave the row .*"5".* retention may have'):
+        step(lake, spec, "b3", [late], [wide])
 
 
 def test_a_default_that_comes_late_below_what_is_gone_is_not_guessed(
