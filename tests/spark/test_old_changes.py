@@ -10,9 +10,11 @@ import pytest
 from tests.spark.test_jobs import canal
 from tests.spark.test_retention import BROKEN, Line, order
 from waybill.convert.beginning import why_waits
-from waybill.lake import Branch
+from waybill.lake import Branch, Lake
+from waybill.lake.table_properties import CUT_TABLES
+from waybill.lake.upkeep import MEANWHILE
 from waybill.overview.row_changes import changes_of_row
-from waybill.upkeep.old_changes import PLACED_FILES
+from waybill.upkeep.old_changes import OTHER_ORDER, PLACED_FILES
 from waybill.upkeep.retention import delete_messages
 
 if TYPE_CHECKING:
@@ -104,8 +106,21 @@ def test_upkeep_that_is_killed_says_first_what_it_deletes(
             delete_messages(line.spec, line.lake, "changes", later)
     assert len(changes(line)) == 3
     assert line.lake.changes_since("shop.orders") is not None
+    set_properties = Lake.set_properties
+
+    def of_another(lake: Lake, table: str, marks: dict[str, str]) -> None:
+        set_properties(lake, table, {**marks, CUT_TABLES: "{}"})
+
+    with monkeypatch.context() as patched:
+        # What another upkeep sets that has read the properties before.
+        patched.setattr(Lake, "set_properties", of_another)
+        assert line.upkeep()["changes"].left == MEANWHILE
+    assert len(changes(line)) == 3
     assert line.upkeep()["changes"].messages == 1
     assert changes(line) == [("b1", "a"), ("b1", "c")]
+    by_time = line.spec.order.model_copy(update={"ambiguous": "source_time"})
+    other = line.spec.model_copy(update={"order": by_time})
+    assert line.upkeep(other)["changes"].left == OTHER_ORDER
     # Files whose messages have places of their own may come late.
     files = line.spec.source.files
     assert files is not None

@@ -174,6 +174,11 @@ class History(ABC):
             return None
         return kept_since(metadata.properties)
 
+    def cut_tables(self) -> frozenset[str]:
+        """The source tables of whose rows changes were ever deleted."""
+        metadata = self.found(self.log("changes"))
+        return frozenset() if metadata is None else frozenset(cut_tables(metadata.properties))
+
     def cut_below(self, qualified: str) -> str | None:
         """The order up to which changes of a source table may be gone; None if none ever was."""
         metadata = self.found(self.log("changes"))

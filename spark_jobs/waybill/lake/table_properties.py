@@ -42,6 +42,26 @@ def cut_tables(properties: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def deletion_marks(
+    properties: Mapping[str, str], oldest_ms: int, cut: Mapping[str, str]
+) -> dict[str, str]:
+    """What the properties of a table of messages have to say when some of these were deleted.
+
+    They never say that it has more than an earlier deletion, or one at the same time, has left it.
+
+    Args:
+        properties: what they say already.
+        oldest_ms: milliseconds since 1970; of batches that ended before messages were deleted.
+        cut: what `CUT_TABLES` has to say of this deletion.
+    """
+    marks = {KEPT_SINCE: str(max(oldest_ms, int(properties.get(KEPT_SINCE, 0))))}
+    if cut:
+        before = cut_tables(properties)
+        highest = {name: max(at, before.get(name, "")) for name, at in cut.items()}
+        marks[CUT_TABLES] = json.dumps({**before, **highest}, sort_keys=True)
+    return marks
+
+
 def kept_since(properties: Mapping[str, str]) -> str | None:
     """Since when a table of messages is whole, as people read it; None where none was deleted."""
     millis = properties.get(KEPT_SINCE)

@@ -15,6 +15,7 @@ that no key change touched can do so in Spark, however many they are.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.exact_casts import misfit
+from waybill.merge.position import TRIED
 from waybill.merge.row_effects import effects, tombstones
 from waybill.merge.rules import Change, Row, Rows, fold, showing
 from waybill.merge.spark_rows import Stored, change_of, in_order, row_of, statements, stored_of
@@ -101,18 +103,49 @@ class Resolver:
         since = self.increment.lake.changes_since(self.qualified)
         if since is None:
             return
-        known = self._read(self.increment.history(self.qualified), {m.key for m in moves})
+        known = self._read(self._taken_before(), {m.key for m in moves})
         for move in moves:
-            if any(_is_copy(move, one) for one in known):
-                continue
-            message = (
-                f"{self.qualified}: the change {'/'.join(map(str, move.place))} gave the row "
-                f"{move.old_key} the key {move.key} and leaves out columns, which stand in changes "
-                f"from before it that retention may have deleted (of batches that ended before "
-                f"{since}); nothing of this batch was merged: load the table from a dump with "
-                "`as_of` under `full:` (docs/migrations.md)"
-            )
-            raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
+            if not any(_is_copy(move, one) for one in known):
+                raise self._cut_off(move, since)
+
+    def _check_moves(self, rows: Iterable[Row], changes: list[Change]) -> None:
+        """See to it that the log has what rows took along when their keys changed.
+
+        Args:
+            rows: the rows that start anew.
+            changes: all changes of their keys, and of those that they came from.
+
+        Raises:
+            ConfigurationError: as `_check_whole`.
+        """
+        lake = self.increment.lake
+        sources = {key for row in rows if row.live for key in row.sources or ()}
+        cut = lake.cut_below(self.qualified) if sources else None
+        if cut is None:
+            return
+        move = behind_delete(changes, sources, self.state.known_names, cut)
+        if move is not None:
+            raise self._cut_off(move, lake.changes_since(self.qualified))
+
+    def _cut_off(self, move: Change, since: str | None) -> ConfigurationError:
+        message = (
+            f"{self.qualified}: the change {'/'.join(map(str, move.place))} gave the row "
+            f"{move.old_key} the key {move.key} and leaves out columns, which stand in changes "
+            f"from before it that retention may have deleted (of batches that ended before "
+            f"{since}); nothing of this batch was merged: load the table from a dump with "
+            "`as_of` under `full:` (docs/migrations.md)"
+        )
+        return ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
+
+    def _taken_before(self) -> DataFrame:
+        """The changes of rows that the table has had since before this batch.
+
+        From then on retention has let all changes of rows alone that got another key.
+        """
+        merges = self.increment.lake.read(self.increment.lake.log("merges"))
+        tried = merges.where(F.col("kind").isin(*TRIED) & (F.col("table") == self.qualified))
+        before = self.increment.pairs(self.qualified, before=True)
+        return before.join(tried.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_anti")
 
     def _taken_along(
         self, taken: list[Change], misfits: list[Change], keys: Container[str]
@@ -276,9 +309,13 @@ class Resolver:
         """The rows of keys as all changes of the log make them.
 
         Also those of the batch that do not fit and of which these rows would show something.
+
+        Raises:
+            ConfigurationError: `retention` may have deleted what one of them came from.
         """
         changes, known = self._history(keys)
         rows = fold({}, [*changes, *statements(self.state)], self.state.known_names)
+        self._check_moves([rows[key] for key in keys if key in rows], changes)
         came = self.increment.rows().where("old_key IS NULL AND image IS NOT NULL")
         _, misfits = self._judged(self._read(came, known))
         own = [change for change in misfits if change.key in keys]
@@ -342,11 +379,56 @@ class Resolver:
         return local_rows(spark, [(key,) for key in sorted(keys)], "key string")
 
 
+def behind_delete(
+    changes: Iterable[Change], sources: Container[str], columns: Iterable[str], cut: str
+) -> Change | None:
+    """A move that takes columns along from a row as it was before a DELETE; None if none does.
+
+    `retention` may have let go of an INSERT from before the DELETE. It has hidden what older
+    changes say of columns that came up since, and now they would show through.
+
+    Args:
+        changes: all that are left of the keys.
+        sources: the keys that rows rest on which others have now.
+        columns: of the table.
+        cut: the order up to which changes of the table may be gone.
+    """
+    known, own = frozenset(columns), defaultdict[str, list[Change]](list)
+    moves = []
+    for change in in_order(changes):
+        for key in {change.key, change.old_key or change.key}:
+            own[key].append(change)
+        lacks = not known <= (change.image or {}).keys()
+        if change.old_key is not None and change.old_key in sources and lacks:
+            moves.append((change.old_key, change))
+    for old_key, move in moves:
+        others = [one for one in own[old_key] if not _is_copy(move, one)]
+        if any(one.order <= cut for one in _ends(move, others)):
+            return move
+    return None
+
+
+def _ends(move: Change, row: list[Change]) -> list[Change]:
+    """By what a row was gone already when it moved, and its DELETEs from after that.
+
+    Args:
+        move: the change that gave it another key.
+        row: the changes of its old key, from the lowest order to the highest.
+    """
+    found = [one for one in row if one.order > move.order and one.operation == "delete"]
+    for one in reversed([one for one in row if one.order < move.order]):
+        if one.operation != "delete" and one.old_key != move.old_key:
+            break
+        found.append(one)
+    return found
+
+
 def _is_copy(move: Change, other: Change) -> bool:
     """Whether a move is delivered once more, and another one is what came before."""
-    return (
-        bool(sequence_of(move.order))
-        and other.place != move.place
-        and (other.key, other.old_key) == (move.key, move.old_key)
-        and sequence_of(other.order) == sequence_of(move.order)
-    )
+    if (other.key, other.old_key) != (move.key, move.old_key):
+        return False
+    number = sequence_of(move.order)
+    if number:
+        return sequence_of(other.order) == number
+    # What has no number is the same change only at the same place.
+    return (other.place, other.order) == (move.place, move.order)

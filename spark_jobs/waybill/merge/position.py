@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STAGE = "merge"
 REFUSED = "refused"
+TRIED = (REFUSED, "replayed")
+"""Kinds of refused changes: those that wait for a replay, and those that a later batch took up."""
 
 
 class Position(NamedTuple):

@@ -110,7 +110,8 @@ class _Merge:
         self.ledger = ledger
         self.position = ledger.position()
         self.by_source_time = spec.order.ambiguous == "source_time"
-        self.position.state.check_order(self.by_source_time)
+        cut = self.lake.cut_tables() if self.by_source_time else ()
+        self.position.state.check_order(self.by_source_time, cut)
         self.increment = Increment(
             self.lake,
             self.position.changes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,9 @@ from waybill.merge.renamings import Renamings
 from waybill.merge.transactions import Open, RolledBack
 from waybill.merge.watermark import Reached, complete, joined
 from waybill.order import BEFORE, CHANGE, order_number
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 def place_in(order: str) -> str:
@@ -215,20 +218,27 @@ class MergeState(msgspec.Struct):
             ends = [*ends, self.halves[qualified]]
         return complete(ends, self.open)
 
-    def check_order(self, by_source_time: bool) -> None:
+    @property
+    def ordered_by_time(self) -> bool | None:
+        """Whether source times ordered what has no sequence id; None where nothing shows it."""
+        return self._found_order() if self.by_source_time is None else self.by_source_time
+
+    def check_order(self, by_source_time: bool, cut: Collection[str] = ()) -> None:
         """Stop where orders that the migration makes now cannot be compared with those in the lake.
 
         An order by source time is above every order by position. So rows that are there would win
         over all that comes once `source_time` is left. Once it is set they lose, as older ones do,
-        but a statement that was placed by its position would no longer be above what it took away.
+        but a statement that was placed by its position would no longer be above what it took away,
+        and of the changes that were deleted because others hide them some would be the newest.
 
         Args:
             by_source_time: whether changes without a sequence id take their source time for one.
+            cut: the tables of whose rows `retention` has deleted changes.
 
         Raises:
             ConfigurationError: names the tables and says how to go on.
         """
-        was = self.by_source_time if self.by_source_time is not None else self._found_order()
+        was = self.ordered_by_time
         if was and not by_source_time:
             names = [name for name, table in self.tables.items() if table.places] or self.tables
             message = (
@@ -244,6 +254,14 @@ class MergeState(msgspec.Struct):
                 "was merged by its position in the topic, so by source time every older change "
                 "would count as newer: set order.ambiguous to fail or partition again, or use a "
                 "new migration name"
+            )
+            raise ConfigurationError(message, code=Code.ORDER_RULE_CHANGED)
+        lost = [name for name in cut if name in self.tables and self.tables[name].places]
+        if lost and was is False and by_source_time:
+            message = (
+                f"retention has deleted changes of {', '.join(sorted(lost))} that others hide by "
+                "their position in the topic, and by source time some of them would be the newest: "
+                "set order.ambiguous to fail or partition again, or use a new migration name"
             )
             raise ConfigurationError(message, code=Code.ORDER_RULE_CHANGED)
 

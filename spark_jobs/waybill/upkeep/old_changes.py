@@ -37,7 +37,7 @@ from waybill.lake.names import literal
 from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.merge.increment import NO_SEQUENCE, QUALIFIED, Increment
-from waybill.merge.position import REFUSED, position_of
+from waybill.merge.position import REFUSED, TRIED, position_of
 from waybill.merge.transactions import Verdict
 from waybill.order import CHANGE, FULL_ROW
 from waybill.records import ROW_OPERATIONS
@@ -55,6 +55,7 @@ ROW_PLACE = ("batch", "outcome", *CHANGE_PLACE)
 """What tells rows of `changes` apart."""
 
 FROM_THE_BEGINNING = "something waits that goes on from the first batch"
+OTHER_ORDER = "order.ambiguous is not what changes were merged by"
 PLACED_FILES = "a file of the source may come late, with messages from in front of old ones"
 
 MOST_CUTS = 1_000
@@ -62,7 +63,6 @@ MOST_CUTS = 1_000
 
 _OF_ROWS = f"operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
 _NUMBERED = f"order_key LIKE '{CHANGE}/%' AND NOT {NO_SEQUENCE}"
-_TRIED = (REFUSED, "replayed")
 
 
 def why_all_stay(spec: Migration, lake: Lake) -> str | None:
@@ -71,7 +71,14 @@ def why_all_stay(spec: Migration, lake: Lake) -> str | None:
     if files is not None and files.layout in ("kcat", "parquet"):
         # Their messages have offsets of their own: those of a later file may be lower.
         return PLACED_FILES
-    return FROM_THE_BEGINNING if None in position_of(lake).begins else None
+    position = position_of(lake)
+    if position.state.ordered_by_time not in (None, _by_time(spec)):
+        return OTHER_ORDER
+    return FROM_THE_BEGINNING if None in position.begins else None
+
+
+def _by_time(spec: Migration) -> bool:
+    return spec.order.ambiguous == "source_time"
 
 
 def is_read(lake: Lake) -> bool:
@@ -96,7 +103,7 @@ class OldChanges:
     def __init__(self, spec: Migration, lake: Lake, branch: Branch) -> None:
         self.spec, self.lake = spec, lake
         self.position = position_of(lake)
-        by_time = spec.order.ambiguous == "source_time"
+        by_time = _by_time(spec)
         increment = Increment(lake, self.position.changes, self.position.changes, by_time)
         increment.verdict = Verdict(self.position.state.open, gone=self.position.state.rolled_back)
         self.by_time = by_time
@@ -186,15 +193,18 @@ class OldChanges:
         return rows.where(f"NOT ({stays})")
 
     def _refused_changes(self) -> DataFrame:
-        """Changes that merged tables have refused, which they have nothing of."""
-        merges = self.lake.read(self.lake.log("merges")).where(F.col("kind") == REFUSED)
+        """Changes that merged tables have refused, which they have nothing of.
+
+        A replay may have found that newer changes hide them by now.
+        """
+        merges = self.lake.read(self.lake.log("merges")).where(F.col("kind").isin(*TRIED))
         return merges.select(F.col("table").alias("qualified"), *CHANGE_PLACE).distinct()
 
     def _kept_places(self) -> list[DataFrame]:
         """Places of messages of which all changes stay."""
         outbox, merges = (self.lake.read(self.lake.log(name)) for name in ("outbox", "merges"))
-        refused = [frame.where(F.col("outcome").isin(*_TRIED)) for frame in (self.rows, outbox)]
-        refused.append(merges.where(F.col("kind").isin(*_TRIED)))
+        refused = [frame.where(F.col("outcome").isin(*TRIED)) for frame in (self.rows, outbox)]
+        refused.append(merges.where(F.col("kind").isin(*TRIED)))
         schema = ("qualified", "schema_id")
         full = self.taken.where(f"order_key LIKE '{FULL_ROW}/%'")
         return [

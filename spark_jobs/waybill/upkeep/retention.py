@@ -6,7 +6,6 @@ Of `changes` more stays: all that the merge may look back for (`waybill.upkeep.o
 
 from __future__ import annotations
 
-import json
 import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,7 @@ from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
 from waybill.lake.names import literal
-from waybill.lake.table_properties import CUT_TABLES, KEPT_SINCE, cut_tables
+from waybill.lake.table_properties import deletion_marks
 from waybill.lake.upkeep import BUSY, MEANWHILE, STAGE, clear_away
 from waybill.lake_columns import BATCHES, BEFORE_BATCH, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.report import STAGES
@@ -122,14 +121,12 @@ def delete_batches(
         if count:
             # First: an archive must not look whole that is not. If this run ends here, or another
             # one has moved the table, the next upkeep deletes what is said to be gone.
-            known = lake.properties(table)
-            said = {KEPT_SINCE: str(max(oldest_ms, int(known.get(KEPT_SINCE, 0))))}
-            if cut:
-                before = cut_tables(known)
-                highest = {name: max(at, before.get(name, "")) for name, at in cut.items()}
-                said[CUT_TABLES] = json.dumps({**before, **highest}, sort_keys=True)
-            lake.set_properties(table, said)
+            lake.set_properties(table, deletion_marks(lake.properties(table), oldest_ms, cut))
             if of_changes and is_read(lake):
+                return 0, MEANWHILE
+            # Another upkeep may have set its own in the place of these.
+            now = lake.properties(table)
+            if not deletion_marks(now, oldest_ms, cut).items() <= now.items():
                 return 0, MEANWHILE
             branch.fast_forward(alone=True)
         return count, None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.property.merge_histories import COLUMNS, history, misfit
-from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of
+from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from tests.spark.merge.test_merge_histories import deal, versions, without
 from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from tests.spark.merge.test_merge_transactions import event, inside
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def forget(lake: Lake, spec: Migration) -> int:
-    """Let go of what may go of all batches that were merged; returns how many changes it was."""
+def forget(lake: Lake, spec: Migration, *batches: str) -> int:
+    """Let go of what may go of batches, else of all that were merged.
+
+    Returns:
+        How many changes it was.
+    """
     lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"))
-    ages = dict.fromkeys(lake.batches(lake.log("changes")), 1)
+    ages = dict.fromkeys(batches or lake.batches(lake.log("changes")), 1)
     count, left = delete_batches(spec, lake, LOGS["changes"], ages, 2)
     assert left is None
     return count
@@ -157,6 +161,23 @@ def test_what_waits_keeps_all_since_it_began(lake: Lake, migration: Any) -> None
     assert sequences(lake) == [1, 7, 8, 10]
 
 
+def test_what_a_table_refused_hides_nothing(lake: Lake, migration: Any) -> None:
+    spec = migration()
+    big = str(2**41)
+    updates = [at(2, 1, "update", n="2"), at(3, 1, "update", n=big)]
+    report = step(lake, spec, "b1", [at(1, 1, n="1"), *updates])
+    assert report.refused == {"column": 1}
+    step(lake, spec, "b2", [at(4, 1, "update", n="4")])
+    put(lake, "b3", [], [])
+    report = merge(lake, spec, "b3", mode="replay")
+    assert (report.refused, report.superseded) == ({}, 1)
+    let_pass(lake, "b3")
+    # The change that hides all of the others is younger.
+    assert forget(lake, spec, "b1") == 0
+    assert sequences(lake) == [1, 2, 3, 4]
+    assert images(lake) == [{"id": "1", "n": "4"}]
+
+
 def test_rows_that_rest_on_several_changes_keep_all_of_them(lake: Lake, migration: Any) -> None:
     spec = migration()
     step(lake, spec, "b1", [at(1, 1, n="1"), at(2, 1, "update", n="2"), at(3, 1, "update")])
@@ -179,6 +200,40 @@ def test_a_move_whose_row_may_be_gone_from_the_log_is_not_guessed(
     assert images(lake) == [{"id": "2", "n": "5"}]
     with pytest.raises(ConfigurationError, match=r'gave the row .*"5".* retention may have'):
         step(lake, spec, "b7", [at(21, 6, "update", old=5)])
+
+
+def test_a_move_that_comes_again_is_known_by_what_was_merged(lake: Lake, migration: Any) -> None:
+    spec = migration()
+    came = [at(10 + n, 5, "update" if n > 1 else "insert", n=str(n)) for n in range(1, 6)]
+    step(lake, spec, "b1", [*came, at(16, 5, "delete"), at(40, 7, n="1")])
+    assert forget(lake, spec) == 4
+    # The whole source once more brings a move at its own place.
+    move = at(41, 8, "update", old=7)
+    step(lake, spec, "b2", [move])
+    step(lake, spec, "b3", [move])
+    step(lake, spec, "b4", [at(41, 8, "update", old=7, place=(0, 99))])
+    assert images(lake) == [{"id": "8", "n": "1"}]
+    # Neither does one that was refused prove anything, nor do two in one batch for each other.
+    report = step(lake, spec, "b5", [at(21, 6, "update", old=5, n=str(2**41))])
+    assert report.refused == {"column": 1}
+    again = [at(21, 6, "update", old=5, place=(0, offset)) for offset in (101, 102)]
+    with pytest.raises(ConfigurationError, match=r'gave the row .*"5".* retention may have'):
+        step(lake, spec, "b6", again)
+
+
+def test_a_late_column_of_a_row_that_moved_after_its_delete_is_not_guessed(
+    lake: Lake, migration: Any
+) -> None:
+    spec = migration()
+    came = [at(1, 9, n="1"), at(10, 5, n="0"), *(at(n, 5, "update", n="1") for n in (11, 12))]
+    step(lake, spec, "b1", [*came, at(14, 5, n="2"), at(16, 5, "delete")])
+    assert forget(lake, spec) == 4
+    step(lake, spec, "b2", [at(21, 6, "update", old=5, n="2")])
+    wide = schema("shop.t", {"id": "int64", "n": "int32", "late": "string"}, ("id",))
+    # The INSERT that hid it from the row of now is gone.
+    late = at(13, 5, "update", n="1", late="x", table=wide)
+    with pytest.raises(ConfigurationError, match=r'gave the row .*"5".* retention may have'):
+        step(lake, spec, "b3", [late], [wide])
 
 
 def test_a_default_that_comes_late_below_what_is_gone_is_not_guessed(

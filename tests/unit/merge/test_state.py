@@ -51,6 +51,21 @@ def test_source_time_may_not_come_where_a_position_orders_a_statement(ordered):
     state(TIMED, True, **ordered).check_order(by_source_time=True)
 
 
+def test_source_time_may_not_come_where_positions_decided_what_was_deleted():
+    """Of the changes that are gone some are the newest by time, and no fold would find them."""
+    for known in (False, None):
+        found = state(PLACED, known)
+        found.check_order(by_source_time=False, cut={"shop.t"})
+        with pytest.raises(ConfigurationError, match=r"deleted changes of shop\.t that"):
+            found.check_order(by_source_time=True, cut={"shop.t", "shop.gone"})
+        found.check_order(by_source_time=True, cut={"shop.gone"})
+    state(TIMED, True).check_order(by_source_time=True, cut={"shop.t"})
+    state(NUMBERED, False, NUMBERED).check_order(by_source_time=False, cut={"shop.t"})
+    numbered = state(NUMBERED, False, NUMBERED)
+    numbered.tables["shop.t"].places = ()
+    numbered.check_order(by_source_time=True, cut={"shop.t"})
+
+
 def test_states_of_before_show_how_they_were_made():
     with pytest.raises(ConfigurationError, match=LEFT):
         state(TIMED).check_order(by_source_time=False)
