@@ -293,7 +293,7 @@ def main(
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
     writers = {name: WRITERS[name] for name in envelopes} if parts == ["process"] else WRITERS
-    if set(parts) <= {"goals", "storage"}:
+    if set(parts) <= {"goals", "storage", "kafka", "line"}:
         writers = {"canal": WRITERS["canal"]}
     topics = write_topics(folder, messages, keys, writers)
     for topic in topics.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
@@ -25,10 +26,11 @@ class AskingBehind:
 
     Args:
         ask: asks one, and keeps what it says.
+        pause: seconds before a thread asks the first: what a page loads besides comes before that.
     """
 
-    def __init__(self, ask: Callable[[Migration], object]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[Migration], object], pause: float = 0.0) -> None:
+        self._ask, self._pause = ask, pause
         self._lock = Lock()
         self._waiting: dict[str, Migration] = {}
         self._asked: set[str] = set()
@@ -52,6 +54,7 @@ class AskingBehind:
             Thread(target=self._work, name="waybill-outlines", daemon=True).start()
 
     def _work(self) -> None:
+        time.sleep(self._pause)
         while True:
             with self._lock:
                 folder = next(iter(self._waiting), None)

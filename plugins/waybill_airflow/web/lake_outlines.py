@@ -38,6 +38,10 @@ OLD = 30.0
 """From so many seconds on the page says that it is old, and looks again; from `FRESH` on where it
 is why a lake cannot be read."""
 
+PAUSE = 0.3
+"""So many seconds after a page was sent lakes are asked behind it: its styles and whatever its
+reader opens next are made by the same interpreter."""
+
 LONGEST = 3600.0
 """From so many seconds on it is not shown, and the page waits for the lake."""
 
@@ -103,7 +107,7 @@ def _ask(spec: Migration) -> Outline:
     return outline
 
 
-_behind = AskingBehind(_ask)
+_behind = AskingBehind(_ask, PAUSE)
 
 
 def ask_again(due: Sequence[Migration]) -> None:

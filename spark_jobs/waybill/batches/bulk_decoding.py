@@ -9,13 +9,15 @@ import pyarrow as pa
 
 from waybill.batches.arrow_blocks import messages_block, one_batch
 from waybill.batches.bulk_halves import joined
-from waybill.batches.written_changes import changes_of, storable
+from waybill.batches.written_changes import changes_of, skipped_of, storable
 from waybill.bulk import kernels
 from waybill.bulk.forms import FEWEST, Forms
 from waybill.bulk.rows import merged
 
 if TYPE_CHECKING:
     from waybill.batches.change_rows import ChangeRows
+    from waybill.bulk.arena import Places
+    from waybill.bulk.block import Block
     from waybill.bulk.field_map import BulkReader
     from waybill.bulk.rows import Rows
     from waybill.records import Change
@@ -33,6 +35,7 @@ class BulkChangeBatches:
     def __init__(self, work: ChangeRows, reader: BulkReader, fewest: int = FEWEST) -> None:
         self._work = work
         self._forms = Forms(work.decoder, reader, fewest)
+        self._no_value = reader.no_value
         self._lead = self._forms.lead
         self.in_bulk = 0
         """Changes that were read in bulk so far."""
@@ -67,9 +70,11 @@ class BulkChangeBatches:
             kept = rows.take(good)
             if len(kept):
                 whole.append(kept)
-        tuples, numbers = self._one_by_one(block, slow.tolist(), alone)
         parts: list[pa.Table] = []
         places: list[Any] = []
+        if self._no_value:
+            slow = self._skip_empty(block, slow, batch, parts, places)
+        tuples, numbers = self._one_by_one(block, slow.tolist(), alone)
         for rows in whole:
             for row in rows.first_of_tables():
                 schema_rows = work.schema_rows(rows.change(row))
@@ -88,6 +93,26 @@ class BulkChangeBatches:
         made = pa.concat_tables(parts)
         order = kernels.in_order(np.concatenate(places), block.size)
         return one_batch(made, order)
+
+    def _skip_empty(
+        self,
+        block: Block,
+        slow: Places,
+        batch: pa.RecordBatch,
+        parts: list[pa.Table],
+        places: list[Any],
+    ) -> Places:
+        """Add the rows of messages without a value; returns the numbers of all others."""
+        work = self._work
+        without = (block.begins[slow] < 0) & (block.offsets[slow] >= 0)
+        empty = slow[without]
+        if len(empty):
+            work.messages += len(empty)
+            work.decoded += len(empty)
+            self.in_bulk += len(empty)
+            parts.append(skipped_of(block, empty, batch, work.batch_id, self._no_value))
+            places.append(empty)
+        return slow[~without]
 
     def _one_by_one(
         self, block: Any, slow: list[int], alone: dict[int, Change]

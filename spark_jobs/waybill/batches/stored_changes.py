@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from waybill.bulk.forms import FEWEST
 from waybill.bulk.rows import Columns, Extra, Rows
 from waybill.bulk.value_kinds import ESCAPED
 from waybill.envelopes.database_kinds import FIELD, NAMED
+from waybill.lake_columns import MESSAGE_PLACE
 from waybill.records import ROW_OPERATIONS, Message
 
 if TYPE_CHECKING:
@@ -118,6 +119,12 @@ class StoredChanges:
         return _Batch(batch, self._schemas, self._writer, self._fewest).read()
 
 
+def _message(batch: pa.RecordBatch, number: int) -> Message:
+    """The place of the message of a row."""
+    topic, partition, offset = (batch.column(name)[number].as_py() for name in MESSAGE_PLACE)
+    return Message(topic, partition, offset, None, None, None)
+
+
 class _Batch:
     """One batch of `changes`."""
 
@@ -144,14 +151,9 @@ class _Batch:
         micros = batch.column("source_time").cast(pa.int64()).fill_null(0)
         self.times = micros.to_numpy(zero_copy_only=False)
         self.begins, self.ends = begins, ends
-        self.messages = Messages(self.texts.arena, partitions, offsets, None, self.message)
-
-    def message(self, number: int) -> Message:
-        """The place of a row's message."""
-        topic, partition, offset = (
-            self.batch.column(name)[number].as_py() for name in ("topic", "partition", "offset")
-        )
-        return Message(topic, partition, offset, None, None, None)
+        # Not a method: in a circle, what a batch takes would stay until Python looks for circles.
+        message = partial(_message, batch)
+        self.messages = Messages(self.texts.arena, partitions, offsets, None, message)
 
     def _there(self, name: str) -> Any:
         return self.batch.column(name).is_valid().to_numpy(zero_copy_only=False)

@@ -13,12 +13,13 @@ from waybill.bulk.arena import Value
 from waybill.bulk.assembly import Filled, Packed, array_of, packed
 from waybill.bulk.column_codecs import same
 from waybill.lake_columns import CHANGES, MESSAGE_PLACE
-from waybill.order import CHANGE, FULL_ROW
+from waybill.order import AFTER, CHANGE, FULL_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from waybill.bulk.arena import Mask, Places, Texts
+    from waybill.bulk.block import Block
     from waybill.bulk.rows import Columns, Rows
     from waybill.records import TableSchema
 
@@ -50,11 +51,38 @@ def changes_of(
     """
     tables = [_table(rows, batch_id) for rows in found]
     places = np.concatenate([rows.places for rows in found])
-    made = pa.concat_tables(tables)
+    return _placed(pa.concat_tables(tables), messages, places), places
+
+
+def skipped_of(
+    block: Block, places: Places, messages: pa.RecordBatch, batch_id: str, why: str
+) -> pa.Table:
+    """Rows of `changes` for messages that are no changes and are left out on purpose.
+
+    Args:
+        block: the messages.
+        places: the numbers of those that are skipped; their offsets are from 0 on.
+        messages: all of them.
+        batch_id: the batch that brings them.
+        why: the reason, see `records.skipped`.
+    """
+    one = {
+        "operation": "other",
+        "outcome": "skipped",
+        "reason_kind": why,
+        "index": 0,
+        "batch": batch_id,
+    }
+    orders = _orders(block, places, (), CHANGE, AFTER)
+    return _placed(_filled_up(len(places), one, {"order_key": orders}), messages, places)
+
+
+def _placed(rows: pa.Table, messages: pa.RecordBatch, places: Places) -> pa.Table:
+    """Rows without their topic, partition and offset, with those of their messages."""
     for name in MESSAGE_PLACE:
         column = messages.column(name).take(pa.array(places))
-        made = made.append_column(CHANGES.field(name), column)
-    return made.select(CHANGES.names), places
+        rows = rows.append_column(CHANGES.field(name), column)
+    return rows.select(CHANGES.names)
 
 
 def _table(rows: Rows, batch_id: str) -> pa.Table:
@@ -87,6 +115,17 @@ def _table(rows: Rows, batch_id: str) -> pa.Table:
         "transaction": None if rows.transaction is None else _texts(rows, rows.transaction),
         "extra": _extra(rows),
     }
+    return _filled_up(size, one, named)
+
+
+def _filled_up(size: int, one: dict[str, Any], named: dict[str, pa.Array | None]) -> pa.Table:  # type: ignore[type-arg]
+    """Rows of `changes` without their topic, partition and offset.
+
+    Args:
+        size: how many.
+        one: by column what is the same in all rows.
+        named: by column the values of the rows; columns that are not there are null.
+    """
     columns, fields = [], []
     for field in CHANGES:
         if field.name in MESSAGE_PLACE:
@@ -174,12 +213,19 @@ def _extra(rows: Rows) -> pa.Array | None:  # type: ignore[type-arg]
 
 def _order_keys(rows: Rows) -> pa.Array:  # type: ignore[type-arg]
     sequence = rows.sequence or ()
-    parts = np.empty((len(sequence), len(rows)), np.int64)
+    # Without a sequence id nothing but the position decides.
+    rank = rows.rank if sequence else AFTER
+    return _orders(rows.block, rows.places, sequence, FULL_ROW if rows.full_row else CHANGE, rank)
+
+
+def _orders(  # type: ignore[type-arg]
+    block: Block, places: Places, sequence: Sequence[Places], kind: str, rank: int
+) -> pa.Array:
+    """Order keys of messages that hold one change each."""
+    parts = np.empty((len(sequence), len(places)), np.int64)
     for i, part in enumerate(sequence):
         parts[i] = part
-    kind = ord(FULL_ROW if rows.full_row else CHANGE)
-    # Without a sequence id nothing but the position decides.
-    rank = rows.rank if sequence else 1
-    partitions = rows.block.partitions[rows.places]
-    out, offsets = kernels.order_keys(parts, kind, rank, partitions, rows.offsets)
+    out, offsets = kernels.order_keys(
+        parts, ord(kind), rank, block.partitions[places], block.offsets[places]
+    )
     return Packed(out, offsets).array(pa.string())

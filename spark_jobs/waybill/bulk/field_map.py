@@ -187,12 +187,15 @@ class BulkReader(ABC):
     Attributes:
         reads_keys: whether the form of a message's key decides what the message means.
         keys_alone: whether messages without a value are read in bulk, by their keys.
+        no_value: the reason for which every message without a value is skipped, whatever else it
+            has; empty where such messages are not skipped, or not all of them.
         scanner: finds the values of messages.
         key_scanner: finds those of message keys.
     """
 
     reads_keys = False
     keys_alone = False
+    no_value = ""
     scanner: Scanner = JSON
     key_scanner: Scanner = JSON
 

@@ -117,6 +117,8 @@ class Forms:
         return read, slow
 
     def _harmless(self, block: Block, slow: Places) -> bool:
+        if self._reader.no_value:
+            slow = slow[block.begins[slow] >= 0]
         return all(map(self._reader.harmless, block.several(slow.tolist())))
 
     def _read(self, block: Block) -> tuple[list[Rows], Places]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
+from waybill.lake.place_runs import PlaceRuns, file_prefix
 from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ FILE_BYTES = 1 << 30
 
 _SAMPLE, _OFTEN = 1000, 10
 """So many rows tell whether values are worth a dictionary: each comes so often or more."""
+
+EARLY = 16
+"""So many row groups more than there are full ones may end early, because other rows follow."""
 
 FIELD_ID = b"PARQUET:field_id"
 """Where Arrow has the id of a file's column."""
@@ -92,7 +96,8 @@ class DataFileWriter:
                     values = tuple(map(_text, found))
                     file = files.get(values)
                     if file is None:
-                        file = files[values] = stack.enter_context(_File(self, values))
+                        file = _File(self, values, file_prefix(rows))
+                        file = files[values] = stack.enter_context(file)
                     file.add(rows)
                     if file.full:
                         written.append(file.finish())
@@ -137,14 +142,16 @@ class DataFileWriter:
 class _File:
     """One file that is being written; it is there only if it was finished."""
 
-    def __init__(self, writer: DataFileWriter, values: tuple[str, ...]) -> None:
+    def __init__(self, writer: DataFileWriter, values: tuple[str, ...], prefix: str) -> None:
         pairs = zip(writer.partition_by, values, strict=True)
         folders = [f"{name}={file_name(value)}" for name, value in pairs]
         self._store: Store = open_store("/".join((writer.opened, *folders)))
-        self._name = f"{secrets.token_hex(16)}.parquet"
+        self._name = f"{prefix}{secrets.token_hex(16)}.parquet"
         self._path = "/".join((writer.folder, *folders, self._name))
         self._values = values
         self._schema = writer.schema
+        self._runs = PlaceRuns()
+        self._early = EARLY
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._taken = 0
@@ -173,12 +180,17 @@ class _File:
         return self._taken >= FILE_BYTES
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows; as soon as they make a row group they are written."""
-        self._held.append(rows)
-        self._held_bytes += rows.nbytes
+        """Take rows; as soon as they make a row group, or others follow, they are written."""
         self._rows += rows.num_rows
-        if self._held_bytes >= ROW_GROUP_BYTES:
-            self._flush()
+        for follows, run in self._runs.cut(rows):
+            if not follows and self._held and self._early:
+                self._early -= 1
+                self._flush()
+            self._held.append(run)
+            self._held_bytes += run.nbytes
+            if self._held_bytes >= ROW_GROUP_BYTES:
+                self._early += 1
+                self._flush()
 
     def _flush(self) -> None:
         import pyarrow as pa

@@ -95,7 +95,8 @@ def data_files(
             found.append(DataFile(path, int(file.fileSizeInBytes())))
     finally:
         planned.close()
-    # Manifests are read in no order; files of the same rows are to be dealt the same way.
+    # Manifests are read in no order; files of the same rows are to be dealt the same way, and those
+    # of rows with a place in the order of their places (`place_runs.file_prefix`).
     return sorted(found)
 
 

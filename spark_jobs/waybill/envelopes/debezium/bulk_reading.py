@@ -29,7 +29,7 @@ from waybill.bulk.rows import Extra
 from waybill.bulk.value_kinds import ESCAPED, INTEGER
 from waybill.envelopes.debezium.bulk_values import reader_of
 from waybill.envelopes.debezium.control_events import COUNTS, EXTRA, TIMES
-from waybill.envelopes.debezium.decoder import DebeziumDecoder
+from waybill.envelopes.debezium.decoder import TOMBSTONE, DebeziumDecoder
 from waybill.envelopes.debezium.events import USUAL
 from waybill.envelopes.debezium.source import Source, log_position, position, rule_of
 from waybill.errors import Refusal
@@ -67,6 +67,7 @@ class DebeziumReader(BulkReader):
     """Says what the values of messages without schema mean."""
 
     reads_keys = True
+    no_value = TOMBSTONE
 
     def __init__(self, decoder: DebeziumDecoder) -> None:
         self._decoder = decoder

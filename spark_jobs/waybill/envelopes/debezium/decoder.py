@@ -65,6 +65,9 @@ _peek = msgspec.json.Decoder(_Peek).decode
 _source = msgspec.json.Decoder(Source | None).decode
 _transaction = msgspec.json.Decoder(TransactionBlock).decode
 
+TOMBSTONE = "tombstone"
+"""Why a message without a value is skipped: it lets a compacted topic forget a key."""
+
 ROWS = {"c": "insert", "r": "read", "u": "update", "d": "delete"}
 """Operations of rows by `op`."""
 _NAMES = frozenset(
@@ -156,7 +159,7 @@ class DebeziumDecoder:
         """
         value = message.value
         if value is None:
-            return [skipped(message, "tombstone")]
+            return [skipped(message, TOMBSTONE)]
         topic = self._topics.get(message.topic)
         if topic is None:
             topic = self._topics[message.topic] = _Topic(message.topic)
@@ -172,7 +175,7 @@ class DebeziumDecoder:
     def exact(self, message: Message) -> list[Change]:
         """See `protocol.Shortened`."""
         if message.value is None:
-            return [skipped(message, "tombstone")]
+            return [skipped(message, TOMBSTONE)]
         topic = self._topics.setdefault(message.topic, _Topic(message.topic))
         return self._read(topic, message, message.value)
 
@@ -362,7 +365,7 @@ class DebeziumDecoder:
         check_json(value)
         opened = opening(value)
         if opened is None:
-            return skipped(message, "tombstone")
+            return skipped(message, TOMBSTONE)
         fields, body = opened.fields, bytes(opened.payload)
         if not _is_row_event(opened):
             return self._other(message, body, fields)

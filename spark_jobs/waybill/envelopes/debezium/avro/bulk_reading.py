@@ -33,6 +33,7 @@ from waybill.envelopes.debezium.avro.connect import take_true_names
 from waybill.envelopes.debezium.avro.decoder import MILLIS
 from waybill.envelopes.debezium.bulk_reading import Around
 from waybill.envelopes.debezium.control_events import EXTRA
+from waybill.envelopes.debezium.decoder import TOMBSTONE
 from waybill.envelopes.debezium.source import Source
 from waybill.errors import Refusal
 
@@ -69,6 +70,7 @@ class DebeziumAvroReader(BulkReader):
     """Says what the values of row events in Avro mean."""
 
     reads_keys = True
+    no_value = TOMBSTONE
 
     def __init__(self, decoder: DebeziumAvroDecoder) -> None:
         self._decoder = decoder
