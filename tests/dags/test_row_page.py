@@ -192,7 +192,7 @@ def test_a_batch_that_nobody_knows_is_said_to_be_unknown(place):
     assert len(view.changes) == 3
     assert not any(change.later for change in view.changes)
     said = words(view)
-    assert "of which nothing is known (any more), so it is as of now" in said
+    assert "whose state is no longer known, so they are as of now" in said
     assert "b-77" in re.findall(r"<option selected>([^<]+)<", page("row", view=view))
 
 

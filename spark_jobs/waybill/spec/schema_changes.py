@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class SchemaChanges(Model):
     """How [changes of columns](merge.md#schema-changes) of some tables are handled.
 
-    The first entry that names a table decides all of its changes; `stop` waits until a person decides.
+    The first entry that names a table decides all of its changes; `stop` waits until a person
+    decides.
     """
 
     tables: Patterns = Field(min_length=1)
