@@ -360,8 +360,8 @@ class KeysReload:
                 report.warnings.append(
                     f"no message is about {counted(unknown, 'key')} of {name} as the verification "
                     "writes keys: a row that the lake had under such a key is deleted, and one "
-                    "that it lacks is not restored; load a dump of the table with `as_of` under `full:` "
-                    "if the database has them"
+                    "that it lacks is not restored; load a dump of the table with `as_of` under "
+                    "`full:` if the database has them"
                 )
         done = sum(one["rebuilt"] for one in details.values())
         self.context.progress("convert: rebuilding the rows of %s", counted(done, "key"))

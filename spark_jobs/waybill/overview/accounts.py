@@ -166,9 +166,9 @@ class Accounts:
             judged = self._judged.get(batch)
             failed = judged is not None and judged.cursor.get("merges") == self._held.snapshot
             why = (
-                "The gate holds what it wrote, so nobody sees it."
+                "The gate holds the batch, so its rows are not visible."
                 if failed
-                else "The gate has not judged what it wrote, so nobody sees it yet."
+                else "The gate has not judged the batch yet, so its rows are not visible."
             )
             return _with(_done(self._held, HELD if failed else DONE), why=why)
         if batch in self._merged:

@@ -167,8 +167,8 @@ def _warnings(spec: Migration, name: str, found: _Keys, lines: list[_Line]) -> l
     if found.kept < differing:
         warnings.append(
             f"the verification found {counted(differing, 'key')} of {name} that differ and kept "
-            f"{found.kept}, so the reload takes these: verify again afterwards, or make the whole "
-            f"table anew (`{again}`)"
+            f"{found.kept}, so the reload takes these: verify again afterwards, or rebuild the "
+            f"whole table (`{again}`)"
         )
     return warnings
 
