@@ -88,8 +88,8 @@ def test_a_table_that_always_changed_and_does_not_any_more():
         found.append(unmet([topic(100)], [table(1010)], {}, before))
     assert [trend.keys() for trend in found[:2]] == [set(), set()]
     assert found[2] == {
-        "batches_without": "A table that every batch changed is still changed by one of three "
-        "batches (found shop.notes: 3)"
+        "batches_without": "A table that every batch changed is still changed in at least one of "
+        "three batches (found shop.notes: 3)"
     }
     # Batches that bring nothing at all say nothing about a table, and a table that came and went
     # is not missed.
