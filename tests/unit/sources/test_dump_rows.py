@@ -394,7 +394,7 @@ def test_a_dump_is_loaded_whole_or_not_at_all(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"id\n1\n")
-        with pytest.raises(SourceError, match=rf"{name} in the dump .* is not a file or has another"):
+        with pytest.raises(SourceError, match=rf"{name} in the dump .* is not a file or has an"):
             plan_dumps(full, {})
         assert plan_dumps(full, known) == ([], known)
         path.unlink()
