@@ -107,7 +107,7 @@ def test_rows_of_the_batch_are_judged_by_typed_columns(judge):
     assert (cost["suite"], cost["rows"]) == ("own 0", 11)
     assert cost["jobs"] > 0
     page = read_page(spec, "b1")
-    assert "What the suites took" in page
+    assert "Cost of the suites" in page
     assert "written rows of shop.orders" in page
 
 
