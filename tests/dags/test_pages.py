@@ -273,7 +273,7 @@ def test_a_rule_that_nobody_may_waive_offers_no_approval(client, shown, tmp_path
 def test_a_batch_shows_its_sum_stage_by_stage(client):
     page = read(client, f"/batches/orders_held/{HELD}")
     assert "convert 52,310 0 44,409 7,901 7,901 json 0 0 0 2.0" in page.text
-    assert "The gate holds what it wrote" in page.text
+    assert "The gate holds the batch, so its rows are not visible" in page.text
     assert re.search(r"validate \w* ?\d+ rules, [1-9] critical not met", page.text), page.text
     assert "none is published as this batch" in page.text
     assert re.search(r"What it could not carry: [\d,]+ \w+", page.text), page.text

@@ -180,7 +180,7 @@ def test_the_page_lets_choose_a_batch(place):
         ("", B1),
     ]
     assert "<script>alert" not in text
-    assert "What is said of each is as of batch b-2." in words(view)
+    assert "Outcomes are as of batch b-2." in words(view)
     assert "It is deleted, by batch b-3" in words(shown(place))
     assert '<section class="change later"' in text
 

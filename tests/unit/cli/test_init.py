@@ -280,7 +280,7 @@ def test_places_that_are_none(tmp_path):
     assert "names no topic" in refused(source="kafka:a b")
     Path("t.jsonl").write_bytes(lines(*map(canal, range(3))))
     assert "--connection is for a topic" in refused(source="t.jsonl", connection="mine")
-    assert "let its name end in .yaml" in refused(source="t.jsonl", output=Path("t.txt"))
+    assert "give it a name that ends in .yaml" in refused(source="t.jsonl", output=Path("t.txt"))
     assert "there is no folder no/where" in refused(
         source="t.jsonl", output=Path("no/where/t.yaml")
     )

@@ -131,7 +131,7 @@ def test_freshness_is_the_age_of_the_newest_change():
         for item in load_suite("trends").expectations
         if item["kwargs"]["column"] == "age_times"
     ]
-    assert rule["description"].startswith("The newest change of a table is no more than")
+    assert rule["description"].startswith("The newest change of a table is at most three")
 
 
 def test_a_table_that_is_missed_has_the_age_of_its_last_change():
