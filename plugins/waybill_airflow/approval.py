@@ -66,8 +66,8 @@ def question_of(dag_id: str, batch: str, details: dict[str, Any]) -> dict[str, A
     waivable = bool(rules) and all(rule["waivable"] for rule in rules)
     more = details.get("failed_critical", len(rules)) - len(rules)
     lines = [
-        f"Batch `{batch}` does not meet {counted(len(rules) + more, 'critical rule')}. Nothing of "
-        "it is visible, and nothing was published.",
+        f"Batch `{batch}` fails {counted(len(rules) + more, 'critical rule')}. Nothing of "
+        "it is visible or published.",
         "",
         *(f"- {_shown(rule)}" for rule in rules),
         *([f"- and {more} more"] if more > 0 else []),
@@ -86,7 +86,7 @@ def question_of(dag_id: str, batch: str, details: dict[str, Any]) -> dict[str, A
 
 def _choices(waivable: bool) -> list[str]:
     publish = (
-        f"- **{PUBLISH}**: the gate looks once more and lets the batch through if it finds the "
+        f"- **{PUBLISH}**: the gate runs once more and lets the batch pass if it finds the "
         "same. Say why."
         if waivable
         else "- It cannot be published as it is: no one may waive a rule that is marked so."
@@ -94,7 +94,7 @@ def _choices(waivable: bool) -> list[str]:
     return [
         publish,
         f"- **{DROP}**: for when the cause is fixed. The next batch merges its changes again, with "
-        "what is new, and tries its refused messages once more.",
+        "new ones, and tries its refused messages again.",
         f"- **{LEAVE}**: this task fails. The next batch waits until the cause is fixed.",
     ]
 
@@ -145,7 +145,7 @@ def _form() -> Param:
         None,
         type=["null", "string"],
         title="Why",
-        description_md=f"Needed for *{PUBLISH}*. Kept with the batch, beside your name.",
+        description_md=f"Needed for *{PUBLISH}*. Stored with the batch, with your name.",
         maxLength=LONGEST_REASON,
     )
 

@@ -3,10 +3,11 @@
     python -m waybill_airflow.demo [--once]
 
 Starts Airflow's components on the loopback address, triggers every migration with the tag `demo`
-through the REST API, shows each stage as it goes, and prints what was moved. Stays up until Ctrl-C;
-with `--once` it ends by itself, with status 0 only if every run succeeded, or asks a person or
-fails as its migration says, and every count reconciles. However it ends, nothing is left running.
-The state is in `.waybill/demo` and made anew each time, so that there is always something to move.
+through the REST API, shows each stage as it goes, and prints what was published. Stays up until
+Ctrl-C; with `--once` it ends by itself, with status 0 only if every run succeeded, or asks a person
+or fails as its migration says, and every count reconciles. However it ends, nothing is left
+running. The state is in `.waybill/demo` and made anew each time, so that there is always something
+to move.
 
 Of a migration that has the tag `demo-late` too, a further run is planned for tomorrow: Airflow has
 one run of it at a time, so that those of its schedule do not begin. One with the tag `demo-by-hand`
@@ -268,11 +269,11 @@ def _account(airflow: LocalAirflow, run: Run, view: View) -> bool:
     if not (run.state == "success" or run.asks or run.fails):
         return False
     if FAILS in run.spec.tags and not run.fails:
-        view.complaint(run, "it is there to fail, and did not")
+        view.complaint(run, "it should fail, but did not")
         return False
     moved = run.reports.get("snapshot")
     if moved is None or moved.rows_out == 0:
-        view.complaint(run, "no message was moved")
+        view.complaint(run, "no message was published")
         return False
     try:
         for report in reports:

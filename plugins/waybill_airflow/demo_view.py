@@ -224,15 +224,15 @@ class View:
         asking = [run for run in runs if run.asks]
         failed = [run for run in runs if run.fails]
         for run in asking:
-            text = "the gate holds its batch and asks what shall become of it: see Required actions"
+            text = "the gate holds its batch and asks what to do: see Required actions"
             self.console.print(f"\n{run.dag_id}: {text}", markup=False, style="magenta")
         for run in failed:
-            text = "it is there to fail: its page shows what a person can do about it"
+            text = "it fails on purpose: its page shows what to do"
             self.console.print(f"\n{run.dag_id}: {text}", markup=False, style="magenta")
         if not good:
             self.console.print("\nThe demo did not succeed.", style="bold red")
             return
-        others = ["asks a person"] * bool(asking) + ["failed as it is meant to"] * bool(failed)
+        others = ["asks a person"] * bool(asking) + ["failed on purpose"] * bool(failed)
         ends = ", ".join(["succeeded", *others[:-1]]) + "".join(f" or {e}," for e in others[-1:])
         self.console.print(f"\nEvery run {ends} and every count reconciles.", style="bold green")
 

@@ -30,10 +30,10 @@ RUN_TYPES: Any = (
 
 _ONE_LINE = {
     "snapshot": "Copies new messages of the source into the archive, bytes untouched.",
-    "convert": "Reads them as changes and writes the messages of every target into the outbox.",
-    "merge": "Brings the tables up to date on a branch that nobody sees yet.",
-    "validate": "Asks the gate; without its yes nothing becomes visible.",
-    "publish": "Sends the outbox and shows the tables.",
+    "convert": "Decodes them to changes and writes the messages of every target to the outbox.",
+    "merge": "Updates the tables on a branch that is not visible yet.",
+    "validate": "Runs the gate; nothing becomes visible unless it passes.",
+    "publish": "Sends the outbox and makes the tables visible.",
 }
 
 
@@ -135,8 +135,8 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
         file,
         UPKEEP,
         spec.upkeep.schedule,
-        description="Joins small files, lets old snapshots and tombstones go.",
-        doc_md="Safe while batches run: a table that is being written is left for the next time.",
+        description="Joins small files, expires old snapshots and tombstones.",
+        doc_md="Safe while batches run: it skips a table that is being written until the next run.",
         retry_delay=timedelta(minutes=10),
     ) as dag:
         _of_no_batch("upkeep", spec, file)
@@ -188,7 +188,7 @@ def build_watch(spec: Migration, file: Path) -> DAG | None:
         file,
         WATCH,
         spec.watched,
-        description="Asks the source how much waits there; alerts people when something is late.",
+        description="Asks the source how much waits there; sends alerts when something is late.",
         doc_md="Pause it together with the migration.",
         retry_delay=timedelta(seconds=20),
     ) as dag:

@@ -63,7 +63,7 @@ def failure_of(result: dict[str, Any], stage: str, code: int | None) -> Exceptio
     error = result.get("error")
     if not isinstance(error, dict):
         ended = "" if code is None else f" with {_spoken(code)}"
-        return StageInterrupted(f"the {stage} stage ended{ended} before it could say why")
+        return StageInterrupted(f"the {stage} stage ended{ended} before it could report the cause")
     name = error.get("code") or error.get("kind", "Error")
     message = f"{name}: {error.get('message', 'no reason given')}"
     if error.get("transient"):

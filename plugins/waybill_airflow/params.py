@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MODES = {
-    "incremental": "What is new since the last batch",
-    "full": "The whole source again, from its beginning",
-    "replay": "Nothing new: what was refused, once more",
-    "reload": "Nothing new: some tables once more, from the archive",
+    "incremental": "New messages since the last batch",
+    "full": "The whole source, from its beginning",
+    "replay": "No new messages: replay the refused ones",
+    "reload": "No new messages: reload some tables from the archive",
 }
 """How the snapshot reads the source."""
 
@@ -25,7 +25,7 @@ KEYS = {
     "all": "All rows",
     "differing": "The rows that the last verification found to differ",
 }
-"""Which keys of tables are taken once more."""
+"""Which rows of the tables a reload rebuilds."""
 
 BATCH_ID = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 """What a batch id may look like: it names branches, folders and files."""
@@ -68,8 +68,8 @@ def trigger_form() -> dict[str, Param]:
             None,
             type=["null", "string"],
             title="Tables",
-            description_md="With the mode that takes some tables once more: their names in the "
-            "lake or patterns, with commas between, e.g. `shop.orders, shop.item_*`.",
+            description_md="With a reload: names of the tables in the lake, or patterns, separated "
+            "by commas, e.g. `shop.orders, shop.item_*`.",
         ),
         "keys": Param(
             "all",
@@ -77,7 +77,7 @@ def trigger_form() -> dict[str, Param]:
             title="Keys",
             enum=list(KEYS),
             values_display=KEYS,
-            description_md="With the mode that takes some tables once more: which of their rows.",
+            description_md="With a reload: which rows of the tables.",
         ),
         "until": Param(
             STAGES[-1],
@@ -92,22 +92,22 @@ def trigger_form() -> dict[str, Param]:
             format="date-time",  # gives the form a calendar; nobody checks it, unlike the pattern
             pattern=TIME_PATTERN,
             title="Read up to",
-            description_md="Messages of this time and later ones are left to the next batch. For "
-            "topics of Kafka; if empty, every message is read.",
+            description_md="The next batch reads messages of this time or later. Only for Kafka "
+            "topics; if empty, this batch reads every message.",
         ),
         "drop_held": Param(
             False,
             type="boolean",
             title="Drop the held batch",
             description_md="Drop the batch that failed the gate; this batch merges its changes "
-            "again, together with the new ones, and tries its refused messages once more.",
+            "again, together with the new ones, and tries its refused messages again.",
         ),
         "batch": Param(
             None,
             type=["null", "string"],
             title="Batch id",
             pattern=BATCH_PATTERN,
-            description_md="If empty, it is derived from the run. Naming a finished batch again "
+            description_md="If empty, it is derived from the run. The id of a finished batch "
             "changes nothing and shows its report.",
         ),
     }

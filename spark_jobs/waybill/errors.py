@@ -34,7 +34,7 @@ class Code(Enum):
         self.title = title
 
     SPECIFICATION = "WB-1001", "The migration file is not valid"
-    OPTION = "WB-1002", "A run or a command asks for something that is not there"
+    OPTION = "WB-1002", "A run or a command asks for something that does not exist"
     ENVELOPE = "WB-1101", "No such envelope, or not in this direction"
     ENVELOPE_SETTING = "WB-1102", "A setting of an envelope is not valid"
     SCHEMA_FILE = "WB-1103", "A file of schemas cannot be used"
@@ -54,10 +54,10 @@ class Code(Enum):
     SOURCE_KIND = "WB-2006", "The source moved between files and topics"
     DUMP_UNREADABLE = "WB-2101", "A dump cannot be read"
     DUMP_CHANGED = "WB-2102", "A dump changed after it was loaded"
-    DUMP_LOADED_BEFORE = "WB-2103", "A dump would replace one without saying as of when"
+    DUMP_LOADED_BEFORE = "WB-2103", "A second dump of a table has no as_of"
     DUMP_WITHOUT_SEQUENCE = "WB-2104", "The envelope has no sequence ids to compare a dump with"
     OFFSETS_LOST = "WB-2201", "The brokers deleted messages that were not read"
-    TOPIC_RECREATED = "WB-2202", "A topic was deleted and made again"
+    TOPIC_RECREATED = "WB-2202", "A topic was deleted and recreated"
     TOPIC_UNKNOWN = "WB-2203", "A topic does not exist"
     OFFSET_INVALID = "WB-2204", "An offset is outside its partition"
     HEADER_UNREADABLE = "WB-2205", "The name of a header is not UTF-8"
@@ -74,7 +74,7 @@ class Code(Enum):
     TRANSACTION_OVERDUE = "WB-4101", "A transaction was open too long"
     ORDER_AMBIGUOUS = "WB-4201", "The order of changes is ambiguous"
     ORDER_RULE_CHANGED = "WB-4202", "Stored changes were ordered by another rule"
-    SNAPSHOT_EXPIRED = "WB-4301", "Upkeep has expired what is asked for"
+    SNAPSHOT_EXPIRED = "WB-4301", "Upkeep has expired data that is needed"
 
     GATE_REFUSED = "WB-5001", "The batch does not pass the gate"
     BATCH_HELD = "WB-5002", "An earlier batch is held"
@@ -85,7 +85,7 @@ class Code(Enum):
     BATCH_DROPPED = "WB-5007", "A person dropped the batch"
     DECISION = "WB-5008", "A decision about a batch cannot be taken"
 
-    TARGET_REMOVED = "WB-6001", "Messages wait for a target that is gone"
+    TARGET_REMOVED = "WB-6001", "Messages wait for a target that was removed"
     TARGET_TAKEN = "WB-6002", "Another target publishes to the folder"
     PUBLISHED_DIFFERENTLY = "WB-6003", "The batch was published before with other messages"
     PUBLISHED_CONCURRENTLY = "WB-6004", "Another run publishes to the target"
@@ -96,7 +96,7 @@ class Code(Enum):
 
     DATABASE_TABLE = "WB-6101", "A table cannot be compared with its source"
     DATABASE_DIFFERS = "WB-6102", "The tables differ from their source database"
-    PUBLISHED_CHANGED = "WB-6103", "What was published has changed since"
+    PUBLISHED_CHANGED = "WB-6103", "Published messages have changed since"
 
     CONCURRENT_RUN = "WB-7001", "Another run was faster"
     LAKE_FILE_LOST = "WB-7002", "The lake has lost a file"

@@ -176,7 +176,7 @@ def test_what_fails_and_what_waits_say_what_can_be_done(demo, seen, ours):
     said = ours.get_by_text("The table shop.stock waits for a decision since batch")
     expect(said).to_contain_text("WB-4004")
     expect(said).to_contain_text("set `retype: rewrite` for shop.stock")
-    expect(said).to_contain_text("All others go on.")
+    expect(said).to_contain_text("All others continue.")
     fine(seen, "waits")
 
 

@@ -228,7 +228,7 @@ def test_a_batch_that_stands_is_told_by_mail(tmp_path, mail, watch):
     showcase.with_lake("orders", left, looks_for("stalled"), batches=2, ago=30 * HOUR)
     watch(showcase.migrations / "orders.yaml")
     parts = ("stalled_after is 2h", "waybill run", "--batch left")
-    told_about(mail, "orders: batch left stands", *parts)
+    told_about(mail, "orders: batch left is stalled", *parts)
 
 
 def test_messages_that_expire_unread_are_told_by_mail(tmp_path, mail, watch, monkeypatch):

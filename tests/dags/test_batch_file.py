@@ -109,7 +109,7 @@ def test_the_page_shows_both_and_runs_nothing(place):
     assert '<span class="removed">-owner: ann</span>' in text
     assert "What changed since batch" in text
     assert "owner: ben" in re.search(r"<details>.*?</details>", text, re.DOTALL)[0]
-    assert "The same as of batch" in rendered(place, SECOND)
+    assert "Unchanged since batch" in rendered(place, SECOND)
     assert "No earlier batch has a known text" in rendered(place, FIRST)
 
 
@@ -118,7 +118,7 @@ def test_a_text_that_is_gone_is_said_to_be(place):
     for file in folder.iterdir():
         file.unlink()
     text = rendered(place, THIRD)
-    assert "does not have its text any more" in text
+    assert "no longer has its text" in text
     assert "differs from the file of batch" in text
 
 

@@ -50,7 +50,7 @@ def limits(chart) -> dict:
 
 
 AGE, VOLUME, SHARE = "Lag: age of what is published", "Messages read", "Refused share"
-OFF, TIMES = "Distance from the usual volume, of the topic furthest off", "Seconds of the stages"
+OFF, TIMES = "Deviation from the usual volume (worst topic)", "Seconds of the stages"
 
 
 def test_a_chart_for_each_figure_and_none_without_batches(charted):
@@ -89,7 +89,7 @@ def test_the_volume_stands_between_what_the_gate_expects(charted):
     charts = charted([*before, line("b-9", 1, rows_in=400, limits=judged)])
     assert OFF not in charts
     most, least = charts[VOLUME].limits
-    assert most.name.startswith("most that the suite trends expects")
+    assert most.name.startswith("maximum that the suite trends expects")
     assert (most.last, least.last, least.kind) == ("160", "40", "limit2")
     assert most.path.count("M") == 1, "only where the gate had history"
     bar = max(charts[VOLUME].marks, key=lambda mark: mark.height)
@@ -103,7 +103,7 @@ def test_the_rule_of_several_topics_has_a_chart_of_its_own(charted):
     batches = [line(f"b-{i}", 9 - i, limits=own) for i, own in enumerate(judged)]
     charts = charted(batches)
     assert charts[VOLUME].limits == []
-    assert limits(charts[OFF]) == {"most that the suite trends allows (messages_off)": "6.0 times"}
+    assert limits(charts[OFF]) == {"maximum of the suite trends (messages_off)": "6.0 times"}
     assert [row.text for row in charts[OFF].rows] == ["7.5 times", "2.0 times", "0.0 times"]
 
 

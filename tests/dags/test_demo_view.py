@@ -73,12 +73,12 @@ def test_a_run_that_is_there_to_fail_is_no_fault(view, tmp_path):
     view.failure(fails, tmp_path)
     view.verdict(True, [fails])
     assert "shop: merge failed: it left no log; its log is" in said(view)
-    assert "shop: it is there to fail: its page shows" in said(view)
-    assert "Every run succeeded or failed as it is meant to, and every count" in said(view)
+    assert "shop: it fails on purpose: its page shows" in said(view)
+    assert "Every run succeeded or failed on purpose, and every count" in said(view)
     file.write_text(MIGRATION.format(name="stock") + "quality: {on_failure: ask}\n")
     asks = Run(load_migration(file), file, "manual__1", states={"validate": "awaiting_input"})
     view.verdict(True, [fails, asks])
-    assert "Every run succeeded, asks a person or failed as it is meant to, and" in said(view)
+    assert "Every run succeeded, asks a person or failed on purpose, and" in said(view)
 
 
 def test_a_run_that_succeeded_says_so_alone(view, run):

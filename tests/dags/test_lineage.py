@@ -38,7 +38,7 @@ def rule(type_: str, **more) -> Checked:
     return Checked(
         type=type_,
         arguments=arguments,
-        description=found.pop("description", "Every key stands in its table once."),
+        description=found.pop("description", "Every key is unique in its table."),
         look="",
         success=found.pop("success", True),
         observed=found.pop("observed", []),
@@ -317,7 +317,7 @@ def test_a_run_tells_what_it_read_and_wrote(folder, fake_stages, receiver):
                         "success": True,
                         "severity": "error",
                         "name": "tables: duplicate_keys",
-                        "description": "Every key stands in its table once.",
+                        "description": "Every key is unique in its table.",
                         "expected": '{"max_value": 0.0}',
                         "params": {},
                     },

@@ -99,7 +99,7 @@ def test_a_batch_that_the_gate_looks_at_now_is_not_held(client, runs, tmp_path, 
     monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
     runs.dags["orders"] = DagFacts(last=RunFacts("r1", "running", HELD))
     page = read(client, "/dags/orders")
-    assert "10 messages of the archive will be published next" in page.text
+    assert "10 messages in the archive will be published next" in page.text
     assert "held" not in [attrs.get("class") for tag, attrs in page.tags if tag == "section"]
     runs.dags["orders"] = DagFacts(last=RunFacts("r1", "success", HELD))
     assert "was merged and not judged" in read(client, "/dags/orders").text

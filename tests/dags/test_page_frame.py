@@ -112,7 +112,7 @@ def test_the_list_says_how_old_is_what_it_shows_of_object_storage(client, monkey
     ((folder, (when, said)),) = lake_outlines._away.items()
     lake_outlines._away[folder] = when - lake_outlines.FRESH - 2, said
     page = read(client, "/migrations")
-    assert "What one lake in object storage said is up to 12 s old; newer figures" in page.text
+    assert "Figures of one lake in object storage are up to 12 s old; newer ones" in page.text
     assert page.attributes("data-again") == ["3000"]
     assert "/waybill/static/again.js" in page.attributes("src")
     limit = time.monotonic() + 30

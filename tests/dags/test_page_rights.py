@@ -86,7 +86,7 @@ def test_no_route_about_a_dag_answers_who_has_no_right_to_it(client, nobody, rou
         return
     assert "{dag_id}" in route, "it is about no DAG: say in OF_NO_DAG who may ask for it, and why"
     page = read(client, address_of(route), 403)
-    assert "Not for you to see" in page.text
+    assert "No permission" in page.text
     assert HELD not in page.text
     ((method, dag_id, entity),) = nobody.asked
     assert (method, dag_id) == ("GET", "orders_held")
@@ -112,7 +112,7 @@ def test_nobody_gets_in_without_a_login(made, shown, path, token, monkeypatch):
 def test_who_may_not_see_the_runs_sees_none_of_the_figures(client, manager, path):
     manager.runs = {"stock_fine"}
     page = read(client, path, 403)
-    assert "Not for you to see" in page.text
+    assert "No permission" in page.text
     assert HELD not in page.text
     assert "The share is low" not in page.text
 
@@ -129,7 +129,7 @@ def test_the_list_has_figures_only_where_one_may_see_runs(client, manager):
     manager.runs = {"stock_fine"}
     page = read(client, "/migrations")
     assert "orders_held" in page.text
-    assert page.text.count("You may see this DAG, and not its runs.") == len(manager.known) - 2
+    assert page.text.count("You may see this DAG, but not its runs.") == len(manager.known) - 2
     places = page.attributes("href")
     assert any(place.endswith("/dags/stock_fine") for place in places)
     assert not any("orders_held" in place for place in places)

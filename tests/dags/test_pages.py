@@ -44,7 +44,7 @@ def test_the_worst_comes_first(client):
         *("fine", "fine"),
     ]
     assert "torn.yaml:2: is not YAML" in page.text
-    assert dict(zip(*figures_of(page), strict=True))["of 11 need a look"] == "8"
+    assert dict(zip(*figures_of(page), strict=True))["of 11 need attention"] == "8"
 
 
 def test_a_row_of_the_list_has_all_its_figures(client, runs, shown):
@@ -86,13 +86,13 @@ def test_the_list_says_how_a_migration_starts_that_is_not_planned(
     [
         ("orders_held", f"Batch {HELD} is held: the gate expects"),
         ("parcels_failing", "The last run failed."),
-        ("returns_late", "at least 2 more should have come since"),
+        ("returns_late", "at least 2 more should have ended since"),
         ("customers_refusing", "The last batch refused 12 rows of 41,007 messages."),
         (
             "goods_waiting",
             "The table shop.orders waits for a decision since batch 20261126T190000.000-000013, "
             "with 1,200 changes: column price of shop.orders was decimal(10,2) and is varchar(20). "
-            "1 more table waits likewise. All others go on.",
+            "1 more table waits, too. All others continue.",
         ),
         ("stock_fine", "All that was archived is published."),
         ("prices_new", "It has not run yet."),
@@ -156,7 +156,7 @@ def test_a_batch_whose_run_failed_says_in_which_stage(client, manager, runs, tmp
     assert words() == ["failed in merge"] * 2
     page = read(client, "/batches/orders/b-9").text
     assert "b-9 failed in merge" in page
-    assert "Its run failed in merge; the next run goes on from there." in page
+    assert "Its run failed in merge; the next run continues from there." in page
     assert re.search(r"convert 41,000", page)
     assert "merge failed It has not reached this batch yet" in page
     assert "validate waiting" in page
@@ -188,14 +188,14 @@ def test_a_run_of_the_command_line_that_failed_is_seen_too(
     words = [word.strip() for word in page.words if word.strip() in condition.WORST_FIRST]
     assert words == ["failing", "failing"]
     page = read(client, "/dags/orders").text
-    assert "The stage merge of batch b-9 failed, and no stage has done its work since." in page
+    assert "The stage merge of batch b-9 failed, and no stage has succeeded since." in page
     assert "The stage merge of batch b-9 stopped at " in page
     assert f": no {HOSTILE}" in page
     assert "WB-4005" in page
     assert "The failed run" not in page
     assert "The run of batch b-1 stopped at " in read(client, "/dags/parcels").text
     page = read(client, "/batches/orders/b-9").text
-    assert "Its run failed in merge; the next run goes on from there." in page
+    assert "Its run failed in merge; the next run continues from there." in page
     assert "merge failed It has not reached this batch yet" in page
     # Airflow tries it again.
     runs.dags["orders"] = DagFacts(last=RunFacts("r9", "running", "b-9"))
@@ -273,7 +273,7 @@ def test_a_rule_that_nobody_may_waive_offers_no_approval(client, shown, tmp_path
 def test_a_batch_shows_its_sum_stage_by_stage(client):
     page = read(client, f"/batches/orders_held/{HELD}")
     assert "convert 52,310 0 44,409 7,901 7,901 json 0 0 0 2.0" in page.text
-    assert "The gate holds what it wrote" in page.text
+    assert "The gate holds the batch, so its rows are not visible" in page.text
     assert re.search(r"validate \w* ?\d+ rules, [1-9] critical not met", page.text), page.text
     assert "none is published as this batch" in page.text
     assert re.search(r"What it could not carry: [\d,]+ \w+", page.text), page.text
@@ -289,7 +289,7 @@ def test_a_batch_that_passed_met_all_rules(client, shown):
 
 def test_a_batch_whose_run_was_killed_says_who_took_over(client):
     page = read(client, "/batches/invoices_taken/20261126T210000.000-killed")
-    assert page.text.count("The run of this batch did not get here") >= 2
+    assert page.text.count("The run of this batch ended before this stage") >= 2
     later = "/waybill/batches/invoices_taken/20261126T220000.000-after0"
     assert later in page.attributes("href")
 

@@ -180,7 +180,7 @@ def test_the_page_lets_choose_a_batch(place):
         ("", B1),
     ]
     assert "<script>alert" not in text
-    assert "What is said of each is as of batch b-2." in words(view)
+    assert "Outcomes are as of batch b-2." in words(view)
     assert "It is deleted, by batch b-3" in words(shown(place))
     assert '<section class="change later"' in text
 
@@ -192,7 +192,7 @@ def test_a_batch_that_nobody_knows_is_said_to_be_unknown(place):
     assert len(view.changes) == 3
     assert not any(change.later for change in view.changes)
     said = words(view)
-    assert "of which nothing is known (any more), so it is as of now" in said
+    assert "whose state is no longer known, so they are as of now" in said
     assert "b-77" in re.findall(r"<option selected>([^<]+)<", page("row", view=view))
 
 

@@ -155,7 +155,7 @@ def test_a_message_says_what_became_of_it(client):
     assert "refused in 2 batches, and still waits" in read(client, one(0)).text
     assert "refused, and waits for another try" in read(client, one(1)).text
     page = read(client, one(2))
-    assert "refused, and batch b-2 took it" in page.text
+    assert "refused, and batch b-2 accepted it" in page.text
     assert "column id cannot hold 7" in page.text
 
 

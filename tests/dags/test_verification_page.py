@@ -121,7 +121,7 @@ def test_what_was_never_verified_says_so(shown):
     spec = known_migration("prices")
     assert spec is not None
     found = verification_view.verification_view(spec)
-    assert (found.tables, found.state) == ([], "No table was verified yet.")
+    assert (found.tables, found.state) == ([], "No table has been verified yet.")
 
 
 class Manager:

@@ -170,7 +170,7 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     assert "table shop.customers has" in said
     for target in ("canal", "datahub-blob", "oms-default"):
         assert f"published as {target} in" in said
-    ends = "succeeded, asks a person or failed as it is meant to,"
+    ends = "succeeded, asks a person or failed on purpose,"
     assert f"Every run {ends} and every count reconciles." in said
     password = re.search(r"password (\S+)", said)[1]
     kept = tmp_path / "demo/airflow/passwords.json"

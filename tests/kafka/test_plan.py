@@ -211,9 +211,9 @@ def test_a_topic_that_was_made_again(
     # As many messages as before: only the id tells.
     send(client, name, [b"y"] * 12)
     for loss in ("fail", "earliest"):
-        with pytest.raises(SourceError, match="deleted and made again"):
+        with pytest.raises(SourceError, match="deleted and recreated"):
             plan(source(name, on_data_loss=loss), cluster, after(first))
-    with pytest.raises(SourceError, match="deleted and made again"):
+    with pytest.raises(SourceError, match="deleted and recreated"):
         check_unchanged(cluster, first)
     assert spans(plan(source(name), cluster, after(first), afresh=True)) == [(0, 0, 12)]
 

@@ -104,7 +104,7 @@ def test_a_server_that_stays_away_fails_the_stage_for_now(
     ("fields", "kind", "sentence"),
     [
         ({"password": "wrong-secret-text"}, ConfigurationError, "does not take the key"),
-        ({"extra": {"endpoint_url": "nobody"}}, UnavailableError, "nobody answers there"),
+        ({"extra": {"endpoint_url": "nobody"}}, UnavailableError, "no server answers there"),
         ({"extra": {"endpoint_url": "127.0.0.1"}}, ConfigurationError, "has no scheme"),
         ({}, ConfigurationError, "there is no bucket no-such-bucket"),
     ],

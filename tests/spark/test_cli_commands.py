@@ -113,7 +113,7 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     assert (merge["held"], merge["batch"], merge["batches"]) == ("b2", "b2", 2)
     status.status_command(file, as_json=False)
     assert (
-        "held: batch b2 is merged and has not passed the gate; what it would make of the tables: "
+        "held: batch b2 is merged and has not passed the gate; its tables: "
         f"waybill table {file} --held"
     ) in capsys.readouterr().out
     tables.table_command(file, None, tables.Output(json=True), None, held=False)

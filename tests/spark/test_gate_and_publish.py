@@ -205,7 +205,7 @@ def test_a_key_that_stands_twice_is_found_before_it_is_visible(spark, begin):
             "_waybill_image", F.lit(None).cast("string")
         )
     )
-    with pytest.raises(GateError, match="Every key stands in its table once"):
+    with pytest.raises(GateError, match="Every key is unique in its table"):
         run_stage("validate", spec, "b1", spark)
     assert failed(spec) == {"duplicate_keys", "null_keys", "tombstones_as_rows"}
     assert tables(spark, spec) == {"shop.orders": 0}

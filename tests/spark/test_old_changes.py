@@ -87,7 +87,7 @@ def test_what_cannot_be_told_any_more_is_said(line: Line) -> None:
     done = line.lake.last(line.lake.log("changes"), "convert")
     assert done is not None
     (warning,) = done.report["warnings"]
-    assert warning.startswith("shop.orders cannot be made anew: retention has deleted changes of")
+    assert warning.startswith("shop.orders cannot be rebuilt: retention has deleted changes of")
     assert [row["title"] for row in line.images()] == ["d"]
 
 

@@ -57,7 +57,7 @@ def test_a_table_that_was_left_out_is_taken_in_from_the_archive(spark, spec, tmp
     assert waybill.stage("snapshot").rows_out == 0
     convert = waybill.stage("convert")
     assert (convert.rows_in, convert.rows_out) == (0, 4)
-    assert convert.extra_in == {"rows of tables that are loaded again": 4}
+    assert convert.extra_in == {"rows of reloaded tables": 4}
     assert rows_of(spark, whole, "shop.people") == [row(2)]
     assert sent(tmp_path, "b3") == [("people", n) for n in ("1", "1", "1", "2")]
     # What the source had meanwhile comes with the next batch, and nothing twice.
@@ -166,7 +166,7 @@ def test_a_changed_mapping_reaches_the_rows_that_are_there(spark, migration, spe
     assert "@b.c" not in str(lake.read(people, lake.head(people)).collect())
     assert lake.read(people, was).count() == 4  # With a tombstone: nobody has touched what it was.
     merged = waybill.stage("merge")
-    assert merged.details["shop.people"]["rows before it was made anew"] == 3
+    assert merged.details["shop.people"]["rows before the rebuild"] == 3
     assert {"phone is gone", "id is gone", "number is new"} <= {
         *merged.details["shop.people"]["columns"]
     }
@@ -226,7 +226,7 @@ def test_of_an_archive_that_is_not_whole_no_table_is_made_anew(spark, spec, tmp_
     assert rows_of(spark, new, "shop.audit") == [row(7)]
     assert rows_of(spark, new, "shop.people") == [row(1)]
     (warning,) = waybill.stage("convert").warnings
-    assert "shop.audit, shop.people cannot be made anew" in warning
+    assert "shop.audit, shop.people cannot be rebuilt" in warning
     assert len(sent(tmp_path, "b2")) == 2
 
 
@@ -248,8 +248,8 @@ def test_a_message_that_is_read_otherwise_keeps_the_rows_of_its_table(spark, spe
     convert = waybill.stage("convert")
     (warning,) = convert.warnings
     assert warning.startswith(
-        "shop.people cannot be made anew: 2 messages that its rows came from are read as no change "
-        "of it any more, the first at shop/0/0, which is refused now (value: column 'email': "
+        "shop.people cannot be rebuilt: 2 messages that its rows came from no longer decode to a "
+        "change of it, the first at shop/0/0, which is refused now (value: column 'email': "
     )
     assert convert.details[REBUILT] == {"shop.orders": "b2"}
     assert convert.details[ADDED_TO] == ["shop.people"]
@@ -291,7 +291,7 @@ def test_places_with_several_messages_keep_the_rows_of_their_tables(spark, spec,
     waybill = run_migration(whole, batch="b3", spark=spark, mode="reload", tables=["shop.*"])
     assert rows_of(spark, whole, "shop.people") == [row(1), row(3)]
     (warning,) = waybill.stage("convert").warnings
-    assert "shop.people cannot be made anew: the archive has several different" in warning
+    assert "shop.people cannot be rebuilt: the archive has several different" in warning
     assert "at 1 place that its rows came from, the first shop/0/0" in warning
     assert waybill.stage("convert").details[REBUILT] == {"shop.orders": "b3"}
 

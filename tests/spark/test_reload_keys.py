@@ -92,12 +92,12 @@ def test_rows_that_were_spoilt_are_right_again_and_no_other_is_touched(spark, sp
     # Both keys of the change of the key come, and nothing of the others.
     assert sent(tmp_path, "b3") == [("people", n) for n in ("2", "3", "4", "7", "5", "2")]
     assert convert.rows_out == 6
-    assert convert.extra_in == {"rows of tables that are loaded again": 8}
+    assert convert.extra_in == {"rows of reloaded tables": 8}
     assert convert.skipped == {OTHERS: 2}
     assert convert.details[KEYS][PEOPLE] == {
         "that differ": 5,
         "linked with them": 1,
-        "made anew": 5,
+        "rebuilt": 5,
         NO_MESSAGE: 1,
         "left as they are": 0,
     }
@@ -105,7 +105,7 @@ def test_rows_that_were_spoilt_are_right_again_and_no_other_is_touched(spark, sp
     (warning,) = convert.warnings
     assert warning.startswith("no message is about 1 key of shop.people as the verification writes")
     # Two rows with wrong values, the tombstone that one has left, and the row that was right.
-    assert merged.details[PEOPLE]["rows that were made anew"] == 4
+    assert merged.details[PEOPLE]["rows that were rebuilt"] == 4
     history = changes_of_row(lake, PEOPLE, "2", 9, by_time=False)
     assert [(r["batch"], r["operation"]) for r in history.rows] == [
         ("b3", "insert"),
@@ -163,7 +163,7 @@ def test_rows_of_joined_tables_stay_as_their_truncate_left_them(spark, migration
     waybill = reload(spark, whole, "b2", shards.NAME)
     assert shards.shown(spark, whole) == wanted
     assert waybill.stage("convert").warnings == []
-    assert waybill.stage("convert").details[KEYS][shards.NAME]["made anew"] == 3
+    assert waybill.stage("convert").details[KEYS][shards.NAME]["rebuilt"] == 3
 
 
 def test_what_a_dump_has_brought_is_replaced_though_it_names_the_table_otherwise(

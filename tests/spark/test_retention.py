@@ -190,5 +190,5 @@ def test_a_reload_says_what_it_cannot_bring(line: Line) -> None:
     done = line.lake.last(line.lake.log("changes"), "convert")
     assert done is not None
     (warning,) = done.report["warnings"]
-    assert "the archive has no published messages of batches that ended before" in warning
+    assert "the archive no longer has published messages of batches that ended before" in warning
     assert [row["title"] for row in line.images()] == ["a", "b"]

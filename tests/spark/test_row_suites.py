@@ -107,7 +107,7 @@ def test_rows_of_the_batch_are_judged_by_typed_columns(judge):
     assert (cost["suite"], cost["rows"]) == ("own 0", 11)
     assert cost["jobs"] > 0
     page = read_page(spec, "b1")
-    assert "What the suites took" in page
+    assert "Cost of the suites" in page
     assert "written rows of shop.orders" in page
 
 
@@ -183,14 +183,14 @@ def test_a_batch_that_has_nothing_to_look_at(judge):
     spec, result = judge(gone, missing, notes, orders, batch="b2", **later)
     assert result["outcome"] == "passed"
     assert [check["note"] for check in result["checks"]] == [
-        "no batch has brought shop.ordres yet; did you mean 'shop.orders'?",
+        "no batch has changes of shop.ordres yet; did you mean 'shop.orders'?",
         "the batch changes nothing in shop.notes",
         "there are no rows",
         "",
     ]
     (count,) = unmet(result)
     assert count["observed"] == [{"where": "", "value": 0}]
-    assert "no batch has brought shop.ordres yet" in read_page(spec, "b2")
+    assert "no batch has changes of shop.ordres yet" in read_page(spec, "b2")
 
 
 def test_what_cannot_be_checked_holds_the_batch_and_quotes_no_value(judge):

@@ -118,7 +118,7 @@ def test_a_reload_brings_nothing_back_that_was_emptied(spark, run):
     assert shown(spark, spec) == wanted
     # The row that was emptied is void, so two of three make the table anew.
     account = waybill.stage("convert")
-    assert account.extra_in == {"rows of tables that are loaded again": 4}
+    assert account.extra_in == {"rows of reloaded tables": 4}
     assert account.skipped == {
         "from before its table was emptied": 1,
         "its rows of the joined table are deleted": 1,

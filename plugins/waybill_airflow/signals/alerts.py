@@ -75,7 +75,7 @@ class AlertOnFailure:
         if is_held:
             send(spec, "held", f"{spec.name}: the gate holds a batch", str(error), context)
         else:
-            why = str(error) if error is not None else "It ended before it could say why."
+            why = str(error) if error is not None else "It ended before it could report the cause."
             send(spec, "failed", f"{spec.name}: {task} failed", why, context)
 
 
@@ -97,7 +97,7 @@ def tell_published(spec: Migration, account: BatchAccount, context: Context) -> 
     ]
     if changes:
         title = f"{spec.name}: columns changed in {counted(len(changes), 'table')}"
-        line = f"How each table stands: {spec.command('status', 'FILE')}"
+        line = f"State of each table: {spec.command('status', 'FILE')}"
         send(spec, "schema_change", title, "\n".join([_of(account), *changes, line]), context)
 
 

@@ -37,14 +37,14 @@ METRICS = {
     "waybill.rows": Metric(
         "counter",
         ("migration", "stage", "outcome"),
-        "rows of a stage by what became of them: `in`, `extra`, `out`, `refused`, `superseded`, "
+        "rows of a stage by outcome: `in`, `extra`, `out`, `refused`, `superseded`, "
         "`skipped`; `validate` counts rules",
     ),
     "waybill.refused": Metric(
         "counter", ("migration", "stage", "reason"), "refused rows by class of the reason"
     ),
     "waybill.rows_waiting": Metric(
-        "gauge", ("migration", "stage"), "rows that the stage's last batch left for the next one"
+        "gauge", ("migration", "stage"), "rows that the stage's last batch left for the next batch"
     ),
     "waybill.stage.duration": Metric("timing", ("migration", "stage"), "how long a stage worked"),
     "waybill.gate": Metric(
@@ -71,9 +71,7 @@ METRICS = {
     "waybill.source.asked": Metric(
         "gauge", ("migration",), "seconds since the source was asked and answered"
     ),
-    "waybill.quarantine": Metric(
-        "gauge", ("migration",), "refused rows that nobody has tried again"
-    ),
+    "waybill.quarantine": Metric("gauge", ("migration",), "refused rows that were not replayed"),
     "waybill.table.age": Metric(
         "gauge",
         ("migration", "table"),

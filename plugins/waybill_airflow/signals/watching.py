@@ -91,7 +91,7 @@ class WatchOperator(BaseOperator):
                 *(spec.name, spec.command("status", "FILE")),
             )
         elif look.problem:
-            self.log.warning("the source did not say how much waits there: %s", look.problem)
+            self.log.warning("the source did not report how much waits there: %s", look.problem)
         else:
             self.log.info("%s %s wait at the source", f"{look.unread:,}", look.unit)
         return look
@@ -154,7 +154,7 @@ def _waiting(spec: Migration, alerts: Alerts, look: SourceLook | None) -> Findin
     text = (
         f"{_at_source(look)} That is longer than late_after ({alerts.late_after}), although "
         "batches are published. A transaction may be open there, or its runs may not keep up.\n"
-        f"How far it is: {spec.command('status', 'FILE')}"
+        f"Progress: {spec.command('status', 'FILE')}"
     )
     # What waits longest becomes another message with every batch, and is no news.
     return Finding("late", "source", f"{spec.name}: messages wait at the source", text)
@@ -183,13 +183,13 @@ def _late(
     else:
         if not is_overdue(spec.schedule, published, now):
             return None
-        why = f"by its schedule ({spec.schedule}) {LATE_AFTER} more should have come since"
+        why = f"by its schedule ({spec.schedule}) {LATE_AFTER} more should have ended since"
     source = "" if look is None or not look.looked else f"{_at_source(look)}\n"
     text = (
-        f"The last batch that was published is {hours:.1f} hours old, and {why}. Look at its runs: "
-        "one may wait for another, for a worker or for an answer, or the DAG is paused.\n"
+        f"The last batch that was published is {hours:.1f} hours old, and {why}. Check its runs: "
+        "one may wait for another run, a worker or an answer, or the DAG is paused.\n"
         f"{source}"
-        f"How far it is: {spec.command('status', 'FILE')}"
+        f"Progress: {spec.command('status', 'FILE')}"
     )
     return Finding("late", str(published), f"{spec.name} is late", text)
 
@@ -205,10 +205,12 @@ def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Fi
             text = (
                 f"Batch {line.batch} is under way, and no stage of it has ended for {hours:.1f} "
                 f"hours (stalled_after is {alerts.stalled_after}). Look at the log of its running "
-                "task; if its run has ended, the next one continues with it.\n"
-                f"Go on by hand: {spec.command('run', 'FILE', '--batch', line.batch)}"
+                "task; if its run has ended, the next run continues with it.\n"
+                f"Continue by hand: {spec.command('run', 'FILE', '--batch', line.batch)}"
             )
-            return Finding("stalled", line.batch, f"{spec.name}: batch {line.batch} stands", text)
+            return Finding(
+                "stalled", line.batch, f"{spec.name}: batch {line.batch} is stalled", text
+            )
     return None
 
 
@@ -243,8 +245,8 @@ def find_endangered(spec: Migration, now: datetime) -> list[Finding]:
         for one in found
     ]
     text = (
-        f"More than {SHARE:.0%} of the time is over for which the brokers keep messages that the "
-        "archive does not have yet. What they delete cannot be read any more.\n"
+        f"More than {SHARE:.0%} of the retention time has passed for messages that the "
+        "archive does not have yet. Waybill cannot read messages after the brokers delete them.\n"
         + "\n".join(lines)
         + f"\nRead them: {spec.command('run', 'FILE')}"
     )

@@ -176,7 +176,7 @@ def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTM
         return HTMLResponse(page("batch", view=view))
     sentences = [
         f"There is no account of batch {batch} of migration {dag_id}. No stage has committed "
-        "anything for it yet, or it is older than what the lake remembers."
+        "anything for it yet, or it is older than the lake's records."
     ]
     if run is not None:
         sentences.append(f"Airflow says of its run: {run.state or 'nothing'}.")
@@ -195,7 +195,7 @@ def _add_reports(app: FastAPI) -> None:
         try:
             report = reports.gate_report(dag_id, batch, with_values)
         except WaybillError as error:
-            words = f"That of batch {batch} cannot be read by this web server: {error}"
+            words = f"This web server cannot read the gate report of batch {batch}: {error}"
             return _notice("The gate report cannot be read", [words], 503, dag_id)
         if report is None:
             words = (
@@ -225,7 +225,7 @@ async def _said_no(_request: Request, error: Exception) -> Response:
         return HTMLResponse(page("login"), status_code=401, headers=headers)
     titles = {
         403: (
-            "Not for you to see",
+            "No permission",
             "It needs the right to see the runs of this DAG and, where values of rows are shown, "
             "to read the logs of its tasks.",
         ),

@@ -79,8 +79,8 @@ def _volume(batches: Sequence[BatchLine]) -> Chart:
     usual = [batch.limits.get("messages", []) for batch in batches]
     low = [ends[1] if len(ends) == 3 else None for ends in usual]
     high = [ends[2] if len(ends) == 3 else None for ends in usual]
-    rule = "the suite trends expects of what its batches usually bring"
-    limits = [Limit(f"most that {rule}", high), Limit(f"least that {rule}", low, "limit2")]
+    rule = "the suite trends expects from earlier batches"
+    limits = [Limit(f"maximum that {rule}", high), Limit(f"minimum that {rule}", low, "limit2")]
     return bars("Messages read", columns, [("one", "messages")], _whole, limits)
 
 
@@ -96,8 +96,8 @@ def _off(batches: Sequence[BatchLine]) -> Chart | None:
         for batch, figure in zip(batches, figures, strict=True)
     ]
     most = [figure[1] if len(figure) == 2 else None for figure in figures]
-    limits = [Limit("most that the suite trends allows (messages_off)", most)]
-    title = "Distance from the usual volume, of the topic furthest off"
+    limits = [Limit("maximum of the suite trends (messages_off)", most)]
+    title = "Deviation from the usual volume (worst topic)"
     return bars(title, columns, [("one", "distance")], _times_usual, limits)
 
 

@@ -135,21 +135,21 @@ def _sentence(account: BatchAccount, failed: str | None) -> str:
     verdict = account.verdict
     if account.state == PUBLISHED:
         passed = {
-            "reported": "The gate found failures and let it through, as the migration says.",
-            "approved": "A person had it published although the gate had found failures.",
+            "reported": "The gate found failures and let it pass, as on_failure: report says.",
+            "approved": "A person approved it although the gate had found failures.",
         }
         said = passed.get(verdict.outcome if verdict is not None else "", "The gate let it pass.")
         return f"{begin} {said} {counted(sent, 'message', style=',')} went to the targets."
     if account.state == HELD:
-        return f"{begin} The gate holds it: nothing of it is visible, and nothing is published."
+        return f"{begin} The gate holds it: nothing of it is visible or published."
     if account.state == DROPPED:
-        return f"{begin} The gate held it, and it was dropped; no change was lost by that."
+        return f"{begin} The gate held it, and it was dropped; no change was lost."
     if account.state == TAKEN:
-        return f"{begin} Its run ended early, and a later batch took over what it had left."
+        return f"{begin} Its run ended early, and a later batch took over its work."
     if failed is not None:
         where = f" in {failed}" if failed else ""
-        return f"{begin} Its run failed{where}; the next run goes on from there."
-    return f"{begin} It is not published yet; it is at the first stage that says so."
+        return f"{begin} Its run failed{where}; the next run continues from there."
+    return f"{begin} It is not published yet; the stages below show how far it is."
 
 
 def _rules(account: BatchAccount) -> str:

@@ -87,7 +87,9 @@ def condition_of(
         problem: why the lake cannot be read, empty where it can.
     """
     if problem:
-        return Condition(UNREADABLE, problem, [Step("See what the lake says", "", _status(spec))])
+        return Condition(
+            UNREADABLE, problem, [Step("Show the state of the lake", "", _status(spec))]
+        )
     if index is not None and index.held is not None:
         return _held(spec, index)
     busy = facts.last is not None and facts.last.state in BUSY
@@ -121,8 +123,8 @@ def _next_run(spec: Migration) -> Step:
 def usual_steps(spec: Migration) -> list[Step]:
     """Runs that can be started at any time."""
     again = Step(
-        "Read the whole source once more; targets get every message again",
-        "Trigger the DAG with Mode “The whole source again, from its beginning”.",
+        "Read the whole source again; targets get every message again",
+        "Trigger the DAG with Mode “The whole source, from its beginning”.",
         spec.command("run", "FILE", "--full"),
         {"mode": "full"},
     )
@@ -143,19 +145,19 @@ def _held(spec: Migration, index: Index) -> Condition:
     more = f" and {counted(len(rules) - 1, 'more rule')}" if len(rules) > 1 else ""
     sentence = (
         f"Batch {batch} is held: the gate expects “{first}”{more}. Nothing of it is visible or "
-        "published, and later batches wait behind it."
+        "published, and later batches wait for it."
     )
     if index.decided:
-        sentence += f" Decided: {index.decided}. The next run carries it out."
+        sentence += f" Decided: {index.decided}. The next run executes it."
         return Condition(HELD, sentence, [_next_run(spec)])
     drop = Step(
-        "When the cause is fixed: drop it, and merge its changes again with what is new",
+        "When the cause is fixed: drop it, and merge its changes again with new ones",
         "Trigger the DAG and tick “Drop the held batch”.",
         spec.command("run", "FILE", "--drop-held"),
         {"drop_held": True},
     )
     again = Step(
-        "When a limit or a suite was wrong: have it judged again",
+        "When a limit or a suite was wrong: judge it again",
         "Clear the validate task of its run.",
         spec.command("run", "FILE", "--batch", batch),
     )
@@ -170,51 +172,51 @@ def _held(spec: Migration, index: Index) -> Condition:
 
 def _stopped(failure: Stopped) -> str:
     what = f"The stage {failure.stage}" if failure.stage else "The run"
-    since = "no stage has done its work since" if failure.stage else "none has done any work since"
+    since = "no stage has succeeded since" if failure.stage else "no run has succeeded since"
     return f"{what} of batch {failure.batch} failed, and {since}."
 
 
 def _failing(spec: Migration, what: str) -> Condition:
-    sentence = f"{what} What earlier batches brought stays as it is."
+    sentence = f"{what} The results of earlier batches are unchanged."
     again = Step(
         "When the cause is fixed: continue",
         "Clear the failed task, or trigger the DAG as it is. Finished work is not repeated.",
         spec.command("run", "FILE"),
         {},
     )
-    return Condition(FAILING, sentence, [again, Step("See how far it is", "", _status(spec))])
+    return Condition(FAILING, sentence, [again, Step("Show its progress", "", _status(spec))])
 
 
 def _never(spec: Migration, facts: DagFacts) -> Condition:
     if facts.last is None:
         sentence = "It has not run yet."
     else:
-        sentence = "It has run, and there are no figures of it yet. They come with its next stage."
+        sentence = "It has run, but there are no figures yet. Its next stage writes them."
     return Condition(NEVER_RAN, sentence, [_next_run(spec)])
 
 
 def _waiting(spec: Migration, index: Index) -> Condition:
     first = index.tables_waiting[0]
     others = len(index.tables_waiting) - 1
-    more = f" {counted(others, 'more table waits', 'more tables wait')} likewise." if others else ""
+    more = f" {counted(others, 'more table waits', 'more tables wait')}, too." if others else ""
     sentence = (
         f"The table {first.table} waits for a decision since batch {first.since}, with "
         f"{counted(first.changes, 'change', style=',')}: {first.why.rstrip('.')}.{more} All others "
-        "go on."
+        "continue."
     )
     step = _next_run(spec)._replace(
-        what="Say under schema_changes in the migration file what to do, then continue"
+        what="Decide under schema_changes in the migration file, then continue"
     )
-    return Condition(WAITING, sentence, [step, Step("See all of them", "", _status(spec))])
+    return Condition(WAITING, sentence, [step, Step("Show all of them", "", _status(spec))])
 
 
 def _late(spec: Migration, last: BatchLine, now: datetime) -> Condition:
     sentence = (
         f"Its last batch is {age(last.ended, now)} old, and by its schedule ({spec.schedule}) at "
-        f"least {LATE_AFTER} more should have come since."
+        f"least {LATE_AFTER} more should have ended since."
     )
     look = Step(
-        "Look at its runs: one may wait for another, for a worker or for an answer",
+        "Check its runs: one may wait for another run, a worker or an answer",
         "Its page in Airflow shows them.",
         _status(spec),
     )
@@ -225,7 +227,7 @@ def _refusing(spec: Migration, last: BatchLine) -> Condition:
     sentence = (
         f"The last batch refused {counted(last.refused, 'row', style=',')} of "
         f"{counted(last.rows_in, 'message', style=',')}. They wait in the quarantine with their "
-        "bytes and delay no others."
+        "bytes and do not delay other messages."
     )
     return Condition(REFUSING, sentence, quarantine_steps(spec))
 
@@ -233,10 +235,10 @@ def _refusing(spec: Migration, last: BatchLine) -> Condition:
 def quarantine_steps(spec: Migration) -> list[Step]:
     """What can be done about refused messages."""
     return [
-        Step("See which they are, and why", "", spec.command("quarantine", "list", "FILE")),
+        Step("List them with their reasons", "", spec.command("quarantine", "list", "FILE")),
         Step(
-            "When the cause is fixed: take them once more",
-            "Trigger the DAG with Mode “Nothing new: what was refused, once more”.",
+            "When the cause is fixed: replay them",
+            "Trigger the DAG with Mode “No new messages: replay the refused ones”.",
             spec.command("quarantine", "replay", "FILE"),
             {"mode": "replay"},
         ),
@@ -245,7 +247,7 @@ def quarantine_steps(spec: Migration) -> list[Step]:
 
 def _fine(index: Index, facts: DagFacts) -> str:
     if index.lag:
-        return f"{counted(index.lag, 'message', style=',')} of the archive will be published next."
+        return f"{counted(index.lag, 'message', style=',')} in the archive will be published next."
     if facts.next_run is not None and not facts.paused:
         return f"{_ALL} The next run is due at {clock(facts.next_run)}."
     return _ALL

@@ -154,7 +154,7 @@ def _figures(rows: Sequence[Row], broken: Sequence[Condition]) -> list[Figure]:
     lag = sum(index.lag for index in indexes)
     refused = sum(index.refused_waiting for index in indexes)
     return [
-        Figure(number(look), f"of {number(len(rows) + len(broken))} need a look", look > 0),
+        Figure(number(look), f"of {number(len(rows) + len(broken))} need attention", look > 0),
         Figure(number(held), "held by the gate", held > 0),
         Figure(number(lag), "messages archived, not published", False),
         Figure(number(refused), "refused, in quarantine", refused > 0),

@@ -196,7 +196,7 @@ def _state(history: list[dict[str, Any]], is_gone: bool, is_hidden: bool) -> str
     tries = {row["batch"] for row in history if "reason" in row}
     newest = history[-1]
     if "reason" not in newest:
-        state = f"It was refused, and batch {newest['batch']} took it."
+        state = f"It was refused, and batch {newest['batch']} accepted it."
     elif len(tries) > 1:
         state = f"It was refused in {counted(len(tries), 'batch', 'batches')}, and still waits."
     else:
@@ -296,4 +296,4 @@ def _opinion(trial: Trial) -> Opinion:
     if trial.needs:
         return Opinion(trial.name, False, f"it needs the settings {', '.join(trial.needs)}")
     why = "; ".join(sentence for sentence, _ in trial.against.values())
-    return Opinion(trial.name, False, why or "the message is none of its own")
+    return Opinion(trial.name, False, why or "the message is not one of its own")

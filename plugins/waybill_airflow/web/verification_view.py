@@ -151,7 +151,7 @@ def _repair(spec: Migration, tables: list[TableView]) -> str:
 
 def _state(tables: list[TableView], differing: int, undecided: int) -> str:
     if not tables:
-        return "No table was verified yet."
+        return "No table has been verified yet."
     if differing:
         wrong = dict.fromkeys(table.name for table in tables if table.differing)
         return f"{differing:,} rows differ from the database, in {', '.join(wrong)}."
@@ -159,7 +159,10 @@ def _state(tables: list[TableView], differing: int, undecided: int) -> str:
         names = ", ".join(failed)
         return f"Nothing differs in the tables that were verified; {names} could not be verified."
     if undecided:
-        return f"Nothing differs; {undecided:,} rows are not decided, as they may be on their way."
+        return (
+            f"Nothing differs; {undecided:,} rows are not decided, because their changes may be on "
+            "their way."
+        )
     return "Nothing differs from the database."
 
 

@@ -167,8 +167,8 @@ class _Beginning:
             report.warnings.append(
                 f"the target {self.label} begins without "
                 + counted(refused, "change that its table refuses", "changes that tables refuse")
-                + ": it does not get them when they are taken later (bootstrap: archive does); see "
-                "`waybill quarantine list`"
+                + ": it does not get them when they are accepted later (bootstrap: archive does); "
+                "see `waybill quarantine list`"
             )
 
     def _write_messages(self, rows: Commit) -> None:

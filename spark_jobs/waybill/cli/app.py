@@ -12,7 +12,7 @@ from waybill.cli.group import Commands
 from waybill.errors import ConfigurationError
 
 HELP = """
-Moves change-data-capture topics between the envelopes of replication tools.
+Migrates change-data-capture topics between the envelopes of replication tools.
 
 A migration is one YAML file. [bold]init[/] drafts it from a sample of its source; [bold]check[/]
 it, [bold]run[/] it, and look at the result with [bold]table[/], [bold]changes[/] and
@@ -74,7 +74,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="TABLE",
-            help="Read nothing new: make this table, or those of a pattern, anew from the "
+            help="Read no new messages: rebuild this table, or those of a pattern, from the "
             "archive. May be repeated.",
         ),
     ] = None,
@@ -82,8 +82,8 @@ def run(
         str,
         typer.Option(
             metavar="WHICH",
-            help="With --reload: `differing` takes only the rows that the last verification found "
-            "to differ.",
+            help="With --reload: `differing` rebuilds only the rows that the last verification "
+            "found to differ.",
         ),
     ] = "all",
     drop_held: Annotated[

@@ -188,7 +188,7 @@ def _print_one(described: dict[str, Any]) -> None:
     )
     if described["not_written"]:
         print_table(
-            ["not written", "what becomes of it"],
+            ["not written", "meaning"],
             [[name, sentence] for name, sentence in described["not_written"].items()],
         )
     for side, key in (("from", "decode_settings"), ("to", "encode_settings")):

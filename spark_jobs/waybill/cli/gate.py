@@ -59,13 +59,13 @@ def decision_lines(spec: Migration, decision: Decision) -> list[str]:
     if decision.what == APPROVED:
         again = spec.command("run", "FILE", "--batch", decision.batch)
         then = (
-            f"It is published by the next run, or now by `{again}`, if the gate finds the same "
-            "once more."
+            f"It is published by the next run, or now by `{again}`, if the gate finds the "
+            "same again."
         )
     else:
         then = (
-            "The next run merges its changes again, with what is new, and tries its refused "
-            f"messages once more: `{spec.command('run', 'FILE')}`"
+            "The next run merges its changes again, with new ones, and tries its refused messages "
+            f"again: `{spec.command('run', 'FILE')}`"
         )
     failed = f"It does not meet {counted(len(rules), 'rule')}:"
     return [f"Batch {decision.batch} was {decision}", failed, *rules, then]

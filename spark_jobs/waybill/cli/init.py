@@ -296,7 +296,7 @@ def _default_file(name: str) -> Path:
 
 def _check_file(file: Path, force: bool) -> None:
     if file.suffix not in (".yaml", ".yml"):
-        message = f"{printable(str(file))} is to hold YAML: let its name end in .yaml"
+        message = f"{printable(str(file))} must be a YAML file: give it a name that ends in .yaml"
         raise ConfigurationError(message)
     check_new(force, str(file))
     if not file.absolute().parent.is_dir():

@@ -54,7 +54,7 @@ def table(
             metavar="BATCH|TIME", help="As it was after this batch, or at this time (ISO, UTC)."
         ),
     ] = None,
-    held: Annotated[bool, typer.Option("--held", help="As the held batch would make it.")] = False,
+    held: Annotated[bool, typer.Option("--held", help="As the held batch would leave it.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -81,8 +81,8 @@ def changes(
         bool,
         typer.Option(
             "--held",
-            help="Only the changes that the held batch brought; with --key, all changes of the row "
-            "and what the held batch would make of them.",
+            help="Only the changes of the held batch; with --key, all changes of the row "
+            "and their outcomes in the held batch.",
         ),
     ] = False,
     json: AsJson = False,

@@ -81,7 +81,7 @@ def check_beginnings(spec: Migration, plan: ConvertPlan) -> Iterator[Finding]:
             rows = sum(sizes.values())
             text = (
                 f"begins with {counted(len(sizes), 'table')} as of batch {_newest(lake)}, about "
-                f"{counted(rows, 'row')}, and goes on with what comes"
+                f"{counted(rows, 'row')}, and continues with later changes"
             )
             yield Finding(about, OK, text, {"tables": sizes})
 

@@ -117,7 +117,7 @@ def _print_waiting(spec: Migration, waiting: dict[str, dict[str, Any]]) -> None:
     for name, held in waiting.items():
         line = (
             f"waits: {name} since batch {held['since']} ({_time(held['time'] * 1000)}) with "
-            f"{counted(held['changes'], 'change')}, while all others go on: {held['why']} "
+            f"{counted(held['changes'], 'change')}, while all others continue: {held['why']} "
             f"({spec.command('run', 'FILE')})"
         )
         console().print(line, markup=False, soft_wrap=True)
@@ -137,12 +137,12 @@ def _print_held(spec: Migration, stages: list[dict[str, Any]]) -> None:
     for stage in stages:
         if stage["held"] is not None:
             line = (
-                f"held: batch {stage['held']} is merged and has not passed the gate; what it would "
-                f"make of the tables: {spec.command('table', 'FILE', '--held')}"
+                f"held: batch {stage['held']} is merged and has not passed the gate; its tables: "
+                f"{spec.command('table', 'FILE', '--held')}"
             )
             console().print(line, markup=False, soft_wrap=True)
             if stage["decision"] is not None:
-                line = f"decided: {stage['decision']['told']}, which the next run carries out"
+                line = f"decided: {stage['decision']['told']}, which the next run executes"
                 console().print(line, markup=False, soft_wrap=True)
 
 

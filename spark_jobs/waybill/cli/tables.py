@@ -168,7 +168,7 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         for row in found
     ]
     if key is not None:
-        titles.append("what became of it")
+        titles.append("outcome")
         cells = [[*line, row.get("outcome")] for line, row in zip(cells, found, strict=True)]
     print_table(titles, cells)
     if more:

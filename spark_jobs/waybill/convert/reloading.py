@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from waybill.spark_tasks.worker_startup import Make
     from waybill.stage_context import StageContext
 
-RELOADED = "rows of tables that are loaded again"
+RELOADED = "rows of reloaded tables"
 
 _NAMES = ("database", "schema", "table")
 _TAKEN = "outcome IN ('ok', 'waiting')"
@@ -150,9 +150,9 @@ class Reload:
             if since is not None:
                 found.append(name)
                 report.warnings.append(
-                    f"{name} cannot be made anew: retention has deleted changes of batches that "
-                    f"ended before {since}, so nothing shows whether the archive has all that its "
-                    "rows came from; they stay, and keep what older or the same changes gave them: "
+                    f"{name} cannot be rebuilt: retention has deleted changes of batches that "
+                    f"ended before {since}, so the archive may lack messages that its rows came "
+                    "from; they stay, and older or repeated changes do not alter them: "
                     f"{_ANEW}"
                 )
         return found
@@ -189,24 +189,24 @@ class Reload:
             if name in missing:
                 one = missing[name]
                 why = (
-                    f"{counted(one.number, 'message')} that its rows came from "
-                    f"{'is' if one.number == 1 else 'are'} read as no change of it any more, the "
+                    f"{counted(one.number, 'message')} that its rows came from no "
+                    f"longer {'decodes' if one.number == 1 else 'decode'} to a change of it, the "
                     f"first at {one.place}, which {reasons.get(one.first, NOT_THERE)}"
                 )
                 way_out = (
-                    "find out what changed in the migration's file or its schemas, take it back "
+                    "find out what changed in the migration's file or its schemas, revert it "
                     f"and reload again, or, {_ANEW}"
                 )
             else:
                 why = (
                     f"the archive has several different messages at "
                     f"{counted(several[name].number, 'place')} that its rows came from, the first "
-                    f"{several[name].place}, and nobody can tell which of them counts"
+                    f"{several[name].place}, and it is unknown which of them counts"
                 )
                 way_out = _ANEW
             report.warnings.append(
-                f"{name} cannot be made anew: {why}; its rows stay, and keep what older or the "
-                f"same changes gave them: {way_out}"
+                f"{name} cannot be rebuilt: {why}; its rows stay, and older or repeated changes do "
+                f"not alter them: {way_out}"
             )
         return sorted({*missing, *several})
 
@@ -255,29 +255,29 @@ class Reload:
                 {"batch": batch},
             )
         if self._names:
-            self.context.progress("convert: %s made anew", counted(len(self._names), "table is"))
+            self.context.progress("convert: rebuilding %s", counted(len(self._names), "table"))
 
     def _say_what_stays(self, met: set[str], since: str | None, report: StageReport) -> None:
-        """Warn of tables of the lake that the batch does not make anew, though they are named."""
+        """Warn of tables of the lake that the batch does not rebuild, though they are named."""
         lake, tables = self.context.lake, self.context.options.tables
         named = [name for name in lake.merged_tables() if fits(spellings(name), tables)]
         unmet = sorted(set(named) - met)
         if unmet:
             report.warnings.append(
                 f"no message of the archive is of {', '.join(unmet)} as the migration maps them "
-                "now, so the lake keeps the rows that it has under that name"
+                "now, so the lake keeps the existing rows under that name"
             )
         if since is None:
             return
         sentence = (
-            f"the archive has no published messages of batches that ended before {since} any "
-            "more, so the tables are loaded again from what came later"
+            f"the archive no longer has published messages of batches that ended before {since}, "
+            "so the reload has only later messages"
         )
         if met.intersection(named):
             sentence += (
-                f", and {', '.join(sorted(met.intersection(named)))} cannot be made anew: rows "
-                "that are there keep what older or the same changes gave them; a dump of the "
-                "table with `as_of` under `full:` replaces them (docs/operating.md)"
+                f", and {', '.join(sorted(met.intersection(named)))} cannot be rebuilt: "
+                "existing rows stay, and older or repeated changes do not alter them; a dump of "
+                "the table with `as_of` under `full:` replaces them (docs/operating.md)"
             )
         report.warnings.append(sentence)
 

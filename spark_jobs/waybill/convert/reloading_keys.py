@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from waybill.spark_tasks.worker_startup import Make
     from waybill.stage_context import StageContext
 
-OTHERS = "of keys that are not loaded again"
+OTHERS = "of keys that are not reloaded"
 """Why rows of the tables are left out that the archive has beside those of the keys."""
 
-KEYS = "keys loaded again"
+KEYS = "reloaded keys"
 """The detail of a conversion's report that counts the keys of each table by what became of them."""
 
 NO_MESSAGE = "that no message is about"
@@ -178,8 +178,8 @@ class KeysReload:
         since = self.context.lake.kept_since(archive)
         if since is not None:
             message = (
-                f"the archive has no published messages of batches that ended before {since} any "
-                f"more, so no row of {', '.join(sorted(names))} can be made anew: load a dump of "
+                f"the archive no longer has published messages of batches that ended before "
+                f"{since}, so no row of {', '.join(sorted(names))} can be rebuilt: load a dump of "
                 "the table with `as_of` under `full:`"
             )
             raise ConfigurationError(message, code=Code.OPTION)
@@ -209,8 +209,8 @@ class KeysReload:
             if len(known) > MOST:
                 again = self.context.spec.command("run", "FILE", "--reload", name)
                 message = (
-                    f"changes of keys link those of {name} that differ with more than {MOST} "
-                    f"others: make the whole table anew, `{again}`"
+                    f"updates of keys link the differing keys of {name} with more than {MOST} "
+                    f"others: rebuild the whole table, `{again}`"
                 )
                 raise ConfigurationError(message, code=Code.OPTION)
             some = local_rows(self.context.spark, [(key,) for key in sorted(new)], "side string")
@@ -350,7 +350,7 @@ class KeysReload:
             details[name] = {
                 "that differ": linked.asked[name],
                 "linked with them": len(numbers) - linked.asked[name],
-                "made anew": len(beginning) - unknown,
+                "rebuilt": len(beginning) - unknown,
                 NO_MESSAGE: unknown,
                 "left as they are": len(staying),
             }
@@ -359,12 +359,12 @@ class KeysReload:
             if unknown:
                 report.warnings.append(
                     f"no message is about {counted(unknown, 'key')} of {name} as the verification "
-                    "writes keys: a row that the lake had under one is gone, and one that it lacks "
-                    "does not come; load a dump of the table with `as_of` under `full:` if the "
-                    "database has them"
+                    "writes keys: a row that the lake had under such a key is deleted, and one "
+                    "that it lacks is not restored; load a dump of the table with `as_of` under "
+                    "`full:` if the database has them"
                 )
-        done = sum(one["made anew"] for one in details.values())
-        self.context.progress("convert: the rows of %s are made anew", counted(done, "key"))
+        done = sum(one["rebuilt"] for one in details.values())
+        self.context.progress("convert: rebuilding the rows of %s", counted(done, "key"))
 
     def _sentence(
         self,
@@ -379,7 +379,7 @@ class KeysReload:
         first = f" (the first at {min(messages, key=lambda m: m.first).place})" if messages else ""
         again = self.context.spec.command("run", "FILE", "--reload", name)
         rows = counted(len(mine), "key keeps its row", "keys keep their rows")
-        way_out = f"make the whole table anew, `{again}`"
+        way_out = f"rebuild the whole table, `{again}`"
         if why == _UNSETTLED:
             way_out = f"reload them again once it has ended, or {way_out}"
         elif why == _SEVERAL:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AS_INSERT = (
     "a snapshot row that is not older than every change is written as an insert if it has no "
-    "sequence id to write, because readers would take it for older"
+    "sequence id to write, because readers would treat it as older"
 )
 """The limit of `full_rows`."""
 

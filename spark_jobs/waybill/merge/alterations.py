@@ -66,8 +66,8 @@ def read_statement(statement: Statement) -> Meaning:
         )
         return meaning._replace(names=frozenset(altered), warnings=(warning,))
     warning = (
-        f"the source renamed {pairs}: the lake keeps its rows under the names of before and puts "
-        "only new changes under the new ones; a full reload of these tables puts it right"
+        f"the source renamed {pairs}: the lake keeps its rows under the old names and writes only "
+        "new changes under the new ones; a full reload of these tables fixes this"
     )
     return meaning._replace(names=frozenset(names), warnings=(warning,))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LONGEST_STATEMENT = 200
 """Characters of a statement that an event keeps."""
 
-EMPTY_BEFORE = "rows of before have none"
+EMPTY_BEFORE = "earlier rows have none"
 
 
 class ColumnChange(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ class Taken:
         """
         self._check(DROP, f"column {name} of {self.table} was dropped", "keep")
         type_ = "" if column is None else column.type
-        effect = "it stays, with the values of before"
+        effect = "it stays, with its earlier values"
         self.changes.append(ColumnChange(DROP, name, type_, "", effect))
 
     def rename(self, column: Column | None, name: str, new: str) -> None:

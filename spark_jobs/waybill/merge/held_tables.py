@@ -136,7 +136,7 @@ class Parts:
         run = self.spec.command("run", "FILE")
         return [
             f"{name} waits since batch {held.batch} with {counted(held.changes, 'change')}, and "
-            f"all other tables go on: {held.why} (`{run}`)"
+            f"all other tables continue: {held.why} (`{run}`)"
             for name, held in sorted(self.held.items())
         ]
 

@@ -130,8 +130,8 @@ class Resolver:
     def _cut_off(self, move: Change, since: str | None) -> ConfigurationError:
         message = (
             f"{self.qualified}: the change {'/'.join(map(str, move.place))} gave the row "
-            f"{move.old_key} the key {move.key} and leaves out columns, which stand in changes "
-            f"from before it that retention may have deleted (of batches that ended before "
+            f"{move.old_key} the key {move.key} and leaves out columns, which are in earlier "
+            "changes that retention may have deleted (of batches that ended before "
             f"{since}); nothing of this batch was merged: load the table from a dump with "
             "`as_of` under `full:` (docs/migrations.md)"
         )
@@ -224,7 +224,7 @@ class Resolver:
             return
         message = (
             f"{self.qualified}: the statement that added {default.column} with the default "
-            f"{default.text!r} came late, and nothing tells which rows were there by then, because "
+            f"{default.text!r} came late, and it is unknown which rows existed by then, because "
             "retention has deleted changes of batches that ended before "
             f"{lake.changes_since(self.qualified)}; nothing of this batch was merged: load the "
             "table from a dump with `as_of` under `full:` (docs/migrations.md)"

@@ -278,7 +278,7 @@ def _rise(plan: Plan, table: TablePlan, statement: Statement) -> None:
         place = f"{statement.topic}/{statement.partition}/{statement.offset}"
         plan.warnings.append(
             f"changes of {statement.qualified} came late that belong before the TRUNCATE or DROP "
-            f"{place}, which has no sequence id: it takes all rows away with ids up to theirs"
+            f"{place}, which has no sequence id: it deletes all rows with ids up to theirs"
         )
 
 
@@ -346,8 +346,8 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
         if state.key is not None and key != state.key:
             was = ", ".join(state.key)
             message = (
-                f"the key of {name} was ({was}) and is now ({', '.join(key)}), and changes that "
-                f"came keep theirs: declare `key: [{was}]` for {name} under tables and load it in "
+                f"the key of {name} was ({was}) and is now ({', '.join(key)}), and earlier changes "
+                f"keep theirs: declare `key: [{was}]` for {name} under tables and load it in "
                 "full again, or continue under a new migration name"
             )
             raise SchemaChangeError(message, code=Code.KEY_CHANGED)

@@ -181,9 +181,9 @@ def _check_new_columns(table: TablePlan) -> None:
             raise renaming_error(
                 f"changes of {table.taken.table} above a statement that renamed {name} have the "
                 f"column {name}, and no statement in the stream has added it again: they may be "
-                "of before",
+                "older than the statement",
                 f"if {name} is a new column set `rename: beside` for {table.taken.table} under "
-                "schema_changes, or run again with a changed file once the statement has come; "
+                "schema_changes, or run again with a changed file once the statement has arrived; "
                 "else continue under a new migration name",
             )
 
@@ -319,7 +319,7 @@ def _check(
     for one in state.renamed:
         if one.order > statement.order and both & _both(one.names):
             raise renaming_error(
-                f"{sentence} by a statement that came behind a later one about these names",
+                f"{sentence} by a statement that came after a later one about these names",
                 instead(name),
             )
     there = {new for new in names.values() if new in state.known_names and new not in names}

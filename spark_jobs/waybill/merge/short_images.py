@@ -60,7 +60,7 @@ each column of a row: with a hundred that takes as long as to read the image, an
 _ROW, _OF, _LACKS = "the row ", " of {table}", " has no value in its column "
 _BECAUSE = (
     ", of which its exact text is made (lake.text_images: needed): another program changed the row "
-    "or dropped the column; roll the table back to the snapshot before that, or make it anew with "
+    "or dropped the column; roll the table back to the snapshot before that, or rebuild it with "
     "`waybill run FILE --reload TABLE`"
 )
 """What is said of a value that is gone: the key, the table and the column stand in between."""

@@ -67,9 +67,9 @@ OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
 GONE = "gone by reload"
 OF_HELD = "changes of tables that waited"
-REPLACED = "brought again by a reload"
-REBUILT_FROM = "rows before it was made anew"
-KEYS_ANEW = "rows that were made anew"
+REPLACED = "reloaded"
+REBUILT_FROM = "rows before the rebuild"
+KEYS_ANEW = "rows that were rebuilt"
 NAMED = 20
 """Changes of columns that a report names of each table."""
 

@@ -364,8 +364,8 @@ def _let_go(transaction: Open, rows: int, longest: str) -> str:
             f"{counted(rows, 'has', 'have')} come"
         )
     return (
-        f"transaction {transaction.id}: {what} within transactions.longest_wait ({longest}); what "
-        "came of it is merged, because its source sends committed changes only"
+        f"transaction {transaction.id}: {what} within transactions.longest_wait ({longest}); its "
+        "rows are merged, because its source sends committed changes only"
     )
 
 
@@ -383,8 +383,7 @@ def check_wait(open_: tuple[Open, ...], longest: str, now: int) -> None:
         message = (
             f"transaction {oldest.id} has been open for {hours:.1f} hours, longer than "
             f"transactions.longest_wait ({longest}){others}: find out at the source whether it "
-            "ended, then set a longer wait, or transactions.hold: false to merge what it has "
-            "brought"
+            "ended, then set a longer wait, or transactions.hold: false to merge its changes"
         )
         raise WaitingError(message, code=Code.TRANSACTION_OVERDUE)
 

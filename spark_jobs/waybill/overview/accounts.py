@@ -146,7 +146,7 @@ class Accounts:
             return self._not_done("convert", batch)
         by = self._encoder(decoded)
         if by is None:
-            why = "It has decoded the messages, and has not written those of the targets yet."
+            why = "It has decoded the messages, but not yet written those of the targets."
         else:
             why = f"It has decoded the messages; batch {by} wrote those of the targets."
         account = _done(decoded, PART)
@@ -166,9 +166,9 @@ class Accounts:
             judged = self._judged.get(batch)
             failed = judged is not None and judged.cursor.get("merges") == self._held.snapshot
             why = (
-                "The gate holds what it wrote, so nobody sees it."
+                "The gate holds the batch, so its rows are not visible."
                 if failed
-                else "The gate has not judged what it wrote, so nobody sees it yet."
+                else "The gate has not judged the batch yet, so its rows are not visible."
             )
             return _with(_done(self._held, HELD if failed else DONE), why=why)
         if batch in self._merged:
@@ -176,7 +176,7 @@ class Accounts:
         account = self._not_done("merge", batch)
         if self._was_held(batch):
             by = account.by
-            why = "What it wrote was dropped after the gate had said no; " + (
+            why = "Its merge was dropped after the batch failed the gate; " + (
                 f"batch {by} has merged the changes again."
                 if by is not None
                 else "the next batch merges the changes again."
@@ -196,7 +196,9 @@ class Accounts:
                 return _done(judged, DONE)
             held = self._held is not None and self._held.batch == batch
             state = HELD if held else DROPPED
-            return _with(_done(judged, state), why="It said no, so nothing was published.")
+            return _with(
+                _done(judged, state), why="The batch failed the gate, so nothing was published."
+            )
         return self._after_merge("validate", batch)
 
     def _publish(self, batch: str) -> StageAccount:
@@ -205,7 +207,7 @@ class Accounts:
         if self._was_held(batch):
             merge = self._merge(batch)
             if merge.state == DROPPED and merge.by is not None:
-                why = f"Its messages went with those of batch {merge.by}, if the gate let it pass."
+                why = f"Batch {merge.by} publishes its messages, if it passes the gate."
                 return StageAccount("publish", TAKEN, why, merge.by)
             return StageAccount("publish", WAITING, "The gate holds the batch.")
         if batch in self._passed:
@@ -217,13 +219,13 @@ class Accounts:
         merge = self._merge(batch)
         if merge.state == TAKEN:
             return StageAccount(stage, TAKEN, merge.why, merge.by)
-        return StageAccount(stage, WAITING, "It has not come to this batch yet.")
+        return StageAccount(stage, WAITING, "It has not reached this batch yet.")
 
     def _not_done(self, stage: str, batch: str) -> StageAccount:
         """A stage that has no commit of a batch: a later batch took it along, or it waits."""
         by = self._taker(stage, batch)
         if by is not None:
-            why = f"The run of this batch did not get here; batch {by} did it with its own."
+            why = f"The run of this batch ended before this stage; batch {by} took over its work."
             return StageAccount(stage, TAKEN, why, by)
         why = "It has not reached this batch yet; the next run continues here."
         if stage == "merge" and self._held is not None:

@@ -113,8 +113,8 @@ def _leave_out(
         if label not in spec.dropped_targets:
             message = (
                 f"{counted(count, 'message waits', 'messages wait')} for the target {label!r}, "
-                "which the migration does not name any more, so nothing was published: give the "
-                "target its name back "
+                "which the migration no longer names, so nothing was published: restore the name "
+                "of the target "
                 f"(name: {label}), or write dropped_targets: [{label}] to leave them out"
             )
             raise ConfigurationError(message, code=Code.TARGET_REMOVED)

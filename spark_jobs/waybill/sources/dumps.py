@@ -74,14 +74,15 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
             continue
         if before is not None and _share_names(before, files):
             message = (
-                f"{dump.path} has changed since it was loaded as the full data of {table}: put it "
-                "back, or take it out of full:, or bring the new dump with an as_of of its own"
+                f"{dump.path} has changed since it was loaded as the full data of {table}: restore "
+                "it, or remove it from full:, or list the new dump with an as_of of its own"
             )
             raise SourceError(message, code=Code.DUMP_CHANGED)
         if listing.left_out:
             message = (
-                f"{listing.left_out[0]} in the dump {dump.path} is no file or of another suffix, "
-                f"and rows may be in it: let it end in {', '.join(FORMATS)}, or take it out"
+                f"{listing.left_out[0]} in the dump {dump.path} is not a file or has another "
+                f"suffix, and may contain rows: rename it to end in {', '.join(FORMATS)}, or "
+                f"remove it"
             )
             raise SourceError(message, code=Code.DUMP_UNREADABLE)
         plain = f"{TOPIC}{table}"

@@ -180,7 +180,7 @@ def _check_present(
 def _changed(path: str, before: int, now: int) -> str:
     how = f"had {before} bytes and has {now}" if before != now else "has other content"
     return (
-        f"{path} has changed since it was read ({how}): put it back and bring new messages in a "
+        f"{path} has changed since it was read ({how}): restore it and write new messages into a "
         f"new file, or {_AFRESH}"
     )
 
@@ -240,7 +240,7 @@ def _check_untouched(task: FileTask, size: int) -> None:
     fs, name = open_storage(task.path)
     if size != task.size or token_of(fs.info(name)) != task.token:
         message = (
-            f"{task.path} was written to while it was read: bring files under their name when they "
-            "are whole, then run the batch again"
+            f"{task.path} was written to while it was read: rename files to their final name when "
+            "they are complete, then run the batch again"
         )
         raise SourceError(message, code=Code.SOURCE_GROWING)

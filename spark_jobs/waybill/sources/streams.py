@@ -132,7 +132,9 @@ def _text_begin(block: bytes, path: str) -> bytes:
     """The first block of a text without its byte order mark, which is no part of a message."""
     packed = next((suffix for suffix, first in _FIRST.items() if block.startswith(first)), None)
     if packed is not None:
-        message = f"{path} is packed and its name does not say so: let it end in {packed}"
+        message = (
+            f"{path} is compressed, but its name does not show it: rename it to end in {packed}"
+        )
         raise SourceError(message, code=Code.SOURCE_UNREADABLE)
     return block.removeprefix(b"\xef\xbb\xbf")
 

@@ -31,18 +31,18 @@ def sends_nothing(connection: str, kind: str) -> str:
 
 
 class AlertReceiver(Model):
-    """One notifier of Airflow, and what it is made with; a text alone is a `connection`."""
+    """One Airflow notifier with its arguments; a text alone is a `connection`."""
 
     connection: str | None = Field(default=None, min_length=1)
-    """Airflow's connection that sends: one of type `smtp` (to the addresses in `to` of its extra,
-    or of `arguments`) or `slackwebhook`."""
+    """The Airflow connection that sends: of type `smtp` (to the addresses in `to` of its extra, or
+    of `arguments`) or `slackwebhook`."""
 
     notifier: str = MAIL
-    """Instead of a connection: class of the notifier, its module and name with a dot between."""
+    """Instead of a connection: the full class name of the notifier, such as `module.Class`."""
     arguments: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Its arguments. Texts are templates, in which `alert.title`, `alert.text`, `alert.html` and
-    `alert.link` stand for what happened. Mail, and whatever a connection sends, has its text unless
-    you set it."""
+    `alert.link` describe the event. Mail, and every message that a connection sends, has a default
+    text; your arguments override it."""
 
     @model_validator(mode="after")
     def _one_way(self) -> AlertReceiver:
@@ -61,18 +61,18 @@ class Alerts(Model):
     """[Alerts](signals.md#alerts) of a migration."""
 
     to: list[AlertReceiver] = Field(min_length=1)
-    """Who is told: a connection of Airflow by its name, or a notifier. One text, or a list."""
+    """Receivers: Airflow connections by name, or notifiers. One text, or a list."""
     on: list[Event] = Field(default=["failed", "held"], min_length=1)
-    """What they are told of."""
+    """The events to send."""
     late_after: LengthOfTime | None = None
     """`late`: how old the last published batch may be, and how long messages may wait at the
     source. Without it, a migration with a schedule is late when two of its scheduled times have
     passed since its last published batch."""
     stalled_after: LengthOfTime = "2h"
-    """`stalled`: how long a batch may be under way without a stage that ends."""
+    """`stalled`: how long a batch may be under way without finishing a stage."""
     watch: Schedule = "*/10 * * * *"
-    """When the DAG runs that looks for `late`, `stalled` and `retention`, unless the migration's
-    own `watch` says when."""
+    """When the DAG runs that checks for `late`, `stalled` and `retention`, unless the migration's
+    own `watch` sets it."""
 
     @field_validator("to", mode="before")
     @classmethod

@@ -33,9 +33,10 @@ class FilesSource(Model):
     path: FilePlace
     """Folder, file or glob."""
     layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
-    """What a file holds, see [Source layouts](#source-layouts)."""
+    """What a file contains, see [Source layouts](#source-layouts)."""
     topic: str | None = None
-    """Topic of the messages; by default the name of the folder, the first one if it was moved."""
+    """Topic of the messages; by default the name of the folder, or its first name if it was
+    moved."""
 
 
 class KafkaSource(Model):
@@ -46,26 +47,26 @@ class KafkaSource(Model):
     topics: list[str] = Field(default_factory=list)
     """Names of topics; either this or `pattern`."""
     pattern: str | None = None
-    """Regular expression that a whole topic name matches, evaluated for every batch. It does not
-    match internal topics (`__…`) and the ledger `waybill-published`."""
+    """Regular expression that matches whole topic names, evaluated for every batch. It never
+    matches internal topics (`__…`) or the ledger `waybill-published`."""
     start: Start = "earliest"
-    """Where reading of a new topic starts. Offsets are given by topic and partition. A partition or
+    """Where reading of a new topic starts. Give offsets by topic and partition. A partition or
     topic that appears later is read from its earliest message."""
     end: End = None
     """Where reading ends. A time: each partition is read up to the first message with that
-    timestamp or a later one. Offsets by topic and partition: the first that are not read;
+    timestamp or a later one. Offsets by topic and partition: the first offset that is not read;
     partitions that are not named have no end."""
     on_data_loss: Literal["fail", "earliest"] = "fail"
     """What to do if brokers deleted messages that were not read: `fail`, or continue with the
     earliest message and count the missing offsets."""
     unreadable_headers: Literal["fail", "leave_out"] = "fail"
-    """What to do with a message if the name of a header is not UTF-8: `fail`, or archive the
+    """What to do with a message that has a header whose name is not UTF-8: `fail`, or archive the
     message without headers and count it."""
     group: str | None = Field(default=None, min_length=1)
     """Consumer group to which offsets are committed after each batch, for lag monitoring only. The
     lake alone decides what is read next."""
     messages_per_task: int = Field(default=250_000, ge=1)
-    """The most offsets of a partition that one task reads."""
+    """Maximum number of offsets of a partition that one task reads."""
     stall: LengthOfTime = "60s"
     """How long a read waits for silent brokers before the batch stops."""
 
@@ -104,7 +105,7 @@ class SchemasFile(Model):
     """Schemas that the messages do not carry."""
 
     file: FilePlace | None = None
-    """File or folder of schemas, as the page of the [format](formats.md) describes it."""
+    """File or folder of schemas, as the page of the [envelope](formats.md) describes it."""
 
 
 class Source(Model):
@@ -117,11 +118,11 @@ class Source(Model):
     envelope: str
     """[Envelope](formats.md) of the messages."""
     schemas: SchemasFile | None = None
-    """Schemas of the messages, where they do not carry their own."""
+    """Schemas of messages that do not carry their own."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the envelope, see `waybill formats NAME`."""
     max_columns: int = Field(MAX_COLUMNS, ge=1, le=1_000_000)
-    """The most columns that a message may describe; one with more is refused."""
+    """Maximum number of columns that a message may describe; a message with more is refused."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
@@ -151,11 +152,10 @@ class KafkaTarget(Model):
     topic: str
     """Name of an existing topic."""
     partition: int | None = Field(default=None, ge=0)
-    """The partition that takes every message; by default chosen by key, as Kafka's Java client
-    does."""
+    """The partition for every message; by default chosen by key, as Kafka's Java client does."""
     keyless: Literal["table", "spread"] = "table"
-    """Messages without key: those of a `table` in one partition and so in order, or `spread` over
-    all partitions without order."""
+    """Messages without a key: all of a `table` in one partition and therefore in order, or `spread`
+    over all partitions without order."""
     timestamps: Literal["now", "source"] = "now"
     """Timestamp of the records: when they are sent, or when the change was made. Brokers expire
     records by this time, so with `source` records older than `retention.ms` are deleted at once."""
@@ -185,11 +185,13 @@ class Target(Model):
     select: Selection = Field(default_factory=Selection)
     """Which [tables](mapping.md) of the lake are published."""
     map: list[TableMapping] = Field(default_factory=list)
-    """[What becomes](mapping.md) of them in the messages; names are those of the lake."""
+    """How tables and columns are [mapped](mapping.md) in the messages; names are those of the
+    lake."""
     bootstrap: Literal["none", "tables", "archive"] = "none"
-    """What a target [begins with](publishing.md#a-new-target-in-the-middle) that is added to a
-    running migration, before what comes from then on: nothing, the merged `tables` as full rows,
-    or every change since the beginning that the lake has (`archive`)."""
+    """What a target that is added to a running migration [begins
+    with](publishing.md#a-new-target-in-the-middle), before later changes: nothing (`none`), the
+    merged `tables` as full rows, or every change that the lake has since the beginning
+    (`archive`)."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Target:

@@ -28,13 +28,13 @@ Patterns = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class Selection(Model):
-    """Which tables are taken, by names or patterns such as `shop.*`.
+    """Which tables are included, by names or patterns such as `shop.*`.
 
-    Changes of the others are skipped and counted as `not selected`.
+    Changes of other tables are skipped and counted as `not selected`.
     """
 
     include: Patterns = Field(default_factory=list)
-    """Tables that are taken; without it all are."""
+    """Tables that are included; unset, all are."""
     exclude: Patterns = Field(default_factory=list)
     """Tables that are left out, whatever `include` says."""
 
@@ -73,11 +73,11 @@ class FixedText(Model):
     """A mask that is the same for all values."""
 
     text: str
-    """What stands in the place of every value."""
+    """What replaces every value."""
 
 
 class KeyedHash(Model):
-    """A mask that nobody can guess who has not its key."""
+    """A mask that nobody without its key can guess."""
 
     hmac: str
     """Name of the connection whose password is the key."""
@@ -126,36 +126,36 @@ AddedColumn = Annotated[
 
 
 class Columns(Model):
-    """What becomes of columns, by their names in the source.
+    """How columns are mapped, by their names in the source.
 
     `keep`, `drop` and `mask` take patterns such as `*_note`.
     """
 
     keep: Patterns | None = None
-    """Columns that stay; without it all do. Key columns have to be among them."""
+    """Columns to keep; unset, all are kept. It must include the key columns."""
     drop: Patterns = Field(default_factory=list)
-    """Columns that go, no key columns."""
+    """Columns to drop; key columns cannot be dropped."""
     rename: dict[str, str] = Field(default_factory=dict)
     """New names by old ones."""
     mask: dict[str, MaskRule] = Field(default_factory=dict)
-    """What stands in the place of values: `null`, `sha256`, `last4`, `{text: …}` or
-    `{hmac: connection}`. Null stays null. Key columns take `sha256` and `hmac` only."""
+    """What replaces the values: `null`, `sha256`, `last4`, `{text: …}` or `{hmac: connection}`.
+    Null stays null. Key columns allow only `sha256` and `hmac`."""
     add: dict[str, AddedColumn] = Field(default_factory=dict)
-    """New columns: `{constant: …}`, the `database`, `schema` or `table` that the source names, the
-    `source_time`, `operation` or `sequence` of the change."""
+    """New columns: a `{constant: …}`; the `database`, `schema` or `table` that the source names; or
+    the `source_time`, `operation` or `sequence` of the change."""
 
 
 class Shards(Model):
-    """How tables become one; see [Shards](mapping.md#shards)."""
+    """How tables are joined into one; see [Shards](mapping.md#shards)."""
 
     column: str = Field(pattern=r"^\w+$")
     """A new column with the name of the table that a row is from, such as `shop_1.orders_1`."""
     keys: Literal["by_shard", "distinct"] = "by_shard"
-    """`by_shard` takes the column into the key. `distinct` says that no two tables have one key,
-    and a batch in which two do is stopped."""
+    """`by_shard` adds the column to the key. `distinct` declares that no two tables share a key; a
+    batch in which two do stops."""
     defaults: Literal["stop", "shared"] = "stop"
-    """What becomes of a statement that adds a column with a default to one of the tables: the batch
-    is stopped, or rows of all tables get the default (`shared`)."""
+    """What a statement does that adds a column with a default to one of the tables: the batch
+    stops, or rows of all tables get the default (`shared`)."""
 
     def rule(self) -> Join:
         """It as plain data."""
@@ -163,9 +163,9 @@ class Shards(Model):
 
 
 class TableMapping(Model):
-    """What becomes of the tables that a rule names.
+    """How the tables that a rule names are mapped.
 
-    All rules that name a table apply; where two say something about one thing, the first counts.
+    All rules that name a table apply; if two set the same thing, the first one counts.
     """
 
     tables: Patterns = Field(min_length=1)
@@ -173,11 +173,12 @@ class TableMapping(Model):
     rename: Names = Field(default_factory=Names)
     """New names of the tables."""
     columns: Columns = Field(default_factory=Columns)
-    """What becomes of their columns."""
+    """How their columns are mapped."""
     where: str | None = Field(default=None, min_length=1)
-    """A [condition](mapping.md#rows) in SQL that rows have to meet, by the names of the source."""
+    """A [condition](mapping.md#rows) in SQL that rows must meet; names are those of the source."""
     join: Shards | None = None
-    """Makes [one table](mapping.md#shards) of all that the patterns name. Only of a migration."""
+    """Joins all matching tables into [one](mapping.md#shards). Only in the migration's `map`, not
+    in that of a target."""
 
     @model_validator(mode="after")
     def _one_name_each(self) -> TableMapping:

@@ -73,12 +73,12 @@ class Quality(Model):
     """What the gate checks."""
 
     suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables", "trends"])
-    """Suites of expectations: names of the product's own, or paths of `.json` files."""
+    """Suites of expectations: names of built-in suites, or paths of `.json` files."""
     on_failure: Literal["stop", "ask", "report"] = "stop"
     """What a failed gate does: hold the batch, hold it and [ask a person](gate.md#a-person-decides)
     in Airflow, or only report it."""
     answer_within: LengthOfTime = "7d"
-    """With `ask`: how long the task waits for an answer before it fails, the batch still held."""
+    """With `ask`: how long the task waits for an answer before it fails; the batch stays held."""
     max_refused_share: float = Field(default=0.05, ge=0, le=1)
     """Share of refused messages above which the batch fails the gate, from 0 to 1."""
 
@@ -90,11 +90,11 @@ class Lake(Model):
     """Folder of the tables. Without it and without `catalog`: `$WAYBILL_LAKE`, else `.waybill/lake`
     beside the folder of migrations."""
     catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """[Catalog](catalogs.md) properties, by default of an SQLite file in the warehouse.
+    """[Catalog](catalogs.md) properties; by default the catalog is an SQLite file in the warehouse.
     `connection` names the connection that holds the catalog's login."""
     text_images: Literal["all", "needed"] = "all"
-    """What merged tables keep as [exact text](merge.md#exact-texts) beside the typed columns: every
-    row, or only what these do not say already."""
+    """What merged tables store as [exact text](merge.md#exact-texts) beside the typed columns:
+    `all` values, or only those that the typed columns do not give exactly."""
 
 
 class Order(Model):
@@ -115,12 +115,12 @@ class Retention(Model):
     """How long messages of published batches are kept, where [upkeep](operating.md#upkeep) runs."""
 
     archive: LengthOfTime | None = None
-    """Messages as they were read; refused ones stay longer. Without it all stay."""
+    """Messages as they were read; refused messages stay longer. Unset, all stay."""
     changes: LengthOfTime | None = None
-    """Changes of rows, as they were read of messages;
-    [some stay longer](operating.md#what-stays-of-changes). Without it all stay."""
+    """Changes of rows, as decoded from messages; [some stay
+    longer](operating.md#what-stays-of-changes). Unset, all stay."""
     outbox: LengthOfTime | None = None
-    """Messages as they were written for targets; refused ones stay longer. Without it all stay."""
+    """Messages as they were encoded for targets; refused messages stay longer. Unset, all stay."""
 
     @property
     def limits(self) -> dict[str, str]:
@@ -133,7 +133,7 @@ class Transactions(Model):
     """[Transactions](merge.md#transactions), where the envelope states their begin and end."""
 
     hold: bool = True
-    """Hold the changes of a transaction that has not ended for the next batch."""
+    """Whether changes of a transaction that has not ended are held for the next batch."""
     longest_wait: LengthOfTime = "24h"
     """How long a transaction may be open before the batch stops."""
 
@@ -175,12 +175,12 @@ class Migration(Model):
     """Lower-case letters, digits and `_`, not ending in `_log`. It names the DAG and the lake's
     namespaces."""
     description: str = ""
-    """What people read about the migration in Airflow."""
+    """Description of the migration in Airflow."""
     schedule: Schedule | None = None
-    """When the DAG runs; without a schedule, only by hand."""
+    """When the DAG runs; without a schedule, only when triggered by hand."""
     after_assets: list[str] = Field(default_factory=list)
-    """Names of [assets](signals.md#assets) of Airflow: a run starts once each of them has been
-    updated since the last run. Not together with `schedule`."""
+    """Names of Airflow [assets](signals.md#assets): a run starts once each of them has been updated
+    since the last run. Cannot be combined with `schedule`."""
     owner: str = "data"
     """Owner of the DAG in Airflow."""
     tags: list[str] = Field(default_factory=list)
@@ -192,14 +192,14 @@ class Migration(Model):
     tables: dict[str, Table] = Field(default_factory=dict)
     """Keys and types, by table name or pattern."""
     select: Selection = Field(default_factory=Selection)
-    """Which [tables](mapping.md) are taken."""
+    """Which [tables](mapping.md) the migration includes."""
     shadow_tables: Literal["leave_out", "take"] = "leave_out"
     """Whether [shadow tables](mapping.md#shadow-tables) of gh-ost and pt-online-schema-change are
     left out."""
     map: list[TableMapping] = Field(default_factory=list)
-    """[What becomes](mapping.md) of tables and columns, in the lake and for every target."""
+    """How tables and columns are [mapped](mapping.md), in the lake and for every target."""
     schema_changes: list[SchemaChanges] = Field(default_factory=list)
-    """What becomes of [changes of columns](merge.md#schema-changes), decided before they happen."""
+    """How [changes of columns](merge.md#schema-changes) are handled, decided before they happen."""
     quality: Quality = Field(default_factory=Quality)
     """What the [gate](gate.md) checks."""
     publish: list[Target] = Field(default_factory=list)
@@ -220,12 +220,12 @@ class Migration(Model):
     halves: Halves = Field(default_factory=Halves)
     """What to do with incomplete split updates."""
     watch: Schedule | None = None
-    """When Airflow asks the source, between batches, [how much waits there](pages.md#lag). Without
-    it, as often as `alerts` has to look for something, else only when a batch begins."""
+    """When Airflow asks the source, between batches, [how much waits there](pages.md#lag). Unset,
+    as often as `alerts` requires, else only when a batch begins."""
     alerts: Alerts | None = None
-    """Whom Airflow tells when something happens."""
+    """Whom Airflow notifies, and of which events."""
     upkeep: Upkeep | None = None
-    """Upkeep in a DAG of its own; without it, only by `waybill upkeep`."""
+    """Upkeep in a DAG of its own; unset, upkeep runs only as `waybill upkeep`."""
     verify: Verify | None = None
     """The source database, to compare the merged tables with."""
     on_loss: Literal["report", "fail"] = "report"

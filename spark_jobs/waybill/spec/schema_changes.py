@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class SchemaChanges(Model):
-    """What becomes of the [changes of columns](merge.md#schema-changes) of some tables.
+    """How [changes of columns](merge.md#schema-changes) of some tables are handled.
 
-    The first entry that names a table decides about all of its changes; `stop` waits until a person
+    The first entry that names a table decides all of its changes; `stop` waits until a person
     decides.
     """
 
@@ -28,19 +28,19 @@ class SchemaChanges(Model):
     widen: Literal["take", "stop"] = "take"
     """A type that holds more, such as `bigint` after `int`: the column is widened."""
     narrow: Literal["keep", "stop"] = "keep"
-    """A type whose values the column holds already: it keeps its type."""
+    """A type whose values the column can already hold: the column keeps its type."""
     retype: Literal["rewrite", "stop"] = "stop"
-    """Any other type, such as `decimal(15,4)` after `decimal(10,2)`: the table is rewritten, with
+    """Any other type, such as `decimal(15,4)` after `decimal(10,2)`: the table is rewritten with
     the type that holds both exactly."""
     rename: Literal["map", "beside", "stop"] = "stop"
-    """Another name, by a statement in the stream. `map`: the column gets the new name, and its
-    rows keep their values; not of tables that are [joined](mapping.md#shards). `beside`: a new
-    column beside the old one, where rows of before keep their values."""
+    """A new name, by a statement in the stream. `map`: the column gets the new name and keeps its
+    values; not for [joined](mapping.md#shards) tables. `beside`: a new column is added beside the
+    old one, which keeps the values of earlier rows."""
     drop: Literal["keep", "stop"] = "keep"
-    """A column that is gone: it stays with the values that it had."""
+    """A column that the source dropped: it stays in the lake, with its values."""
     stops: Literal["table", "migration"] = "table"
     """What `stop` stops: the `table`, which [waits](merge.md#tables-that-wait) with its changes
-    while all others go on, or the whole `migration`."""
+    while all others continue, or the whole `migration`."""
 
     def decided(self) -> dict[str, str]:
         """What is decided for each class of changes, by its field."""

@@ -21,7 +21,7 @@ def _column_type(text: str) -> str:
     precision, scale = found.precision, found.scale or 0
     if found.kind == "decimal" and precision is not None and precision < max(scale, 1):
         message = (
-            f"{text!r} has {scale} digits behind the point and {precision} in all: write "
+            f"{text!r} has {scale} digits after the point and {precision} in all: write "
             f"decimal({max(scale, 1)},{scale}), or the type that the source has"
         )
         raise ValueError(message)

@@ -18,23 +18,23 @@ class Verify(Model):
     """[Verification](verify.md) against the source database, in a DAG of its own."""
 
     database: str
-    """Name of the connection of the source database (`postgres` or `mysql`). A user that may read
-    is enough; nothing is ever written."""
+    """Name of the connection of the source database (`postgres` or `mysql`). A user with read
+    permission is enough; Waybill never writes to the database."""
     schedule: Schedule | None = None
-    """When the DAG runs; without a schedule, only by hand."""
+    """When the DAG runs; without a schedule, only when triggered by hand."""
     method: Method = "changed"
-    """What is compared: `counts` of rows, the rows that `changed` since the last verification and
-    the counts, or all rows in `full`."""
+    """What is compared: the `counts` of rows; the rows that `changed` since the last verification,
+    and the counts; or all rows (`full`)."""
     tables: dict[str, str] = Field(default_factory=dict)
-    """Names that tables have in the database, by their names in the lake, where they differ."""
+    """Names of tables in the database, by their names in the lake, if the two differ."""
     connections: int = Field(default=2, ge=1, le=64)
     """How many connections read the database at once."""
     rows_per_second: int = Field(default=50_000, ge=1)
-    """The most rows that are read from the database a second, all connections together."""
+    """Maximum number of rows that all connections together read from the database per second."""
     wait: LengthOfTime = "0s"
-    """How long to wait for a batch that decides about rows that differ. What is not decided by
-    then, the next verification decides."""
+    """How long to wait for a batch that decides rows that differ. The next verification decides the
+    rest."""
     lag: LengthOfTime | None = None
-    """The longest that a change needs from its commit into the source's topic. Only for databases
-    that may be quiet and send no heartbeats: a batch that began so long after the database was read
-    is then taken to hold everything."""
+    """The longest time between the commit of a change and its arrival in the source's topic. Only
+    for databases that can be quiet and send no heartbeats: a batch that began this long after the
+    database was read is then assumed to hold everything."""

@@ -68,8 +68,8 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
             return before
         if before is not None and before.what == DROPPED:
             message = (
-                f"batch {merge.batch} was {before}; the next batch merges its changes again, so "
-                "it cannot be approved any more"
+                f"batch {merge.batch} was {before}; the next batch merges its changes again, so it "
+                "can no longer be approved"
             )
             raise ConfigurationError(message, code=Code.DECISION)
         _check(spec, lake, merge, result, asked)
@@ -91,7 +91,7 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
         return decision
     message = (
         f"other runs of {spec.name} wrote to {lake.log('runs')} {TRIES} times while this decision "
-        "was taken down, so it was not: run it again when they have ended"
+        "was recorded, so it was not recorded: run it again when they have ended"
     )
     raise ConflictError(message, code=Code.CONCURRENT_RUN)
 
@@ -134,7 +134,7 @@ def _held(spec: Migration, lake: Lake, batch: str | None) -> Commit:
         meant = "" if batch is None else f", batch {batch} neither"
         message = (
             f"no batch of {spec.name} is held{meant}, so there is nothing to decide: "
-            f"`{spec.command('status', 'FILE')}` shows what the gate said last"
+            f"`{spec.command('status', 'FILE')}` shows the last verdict of the gate"
         )
         raise ConfigurationError(message, code=Code.DECISION)
     if batch is not None and merge.batch != batch:

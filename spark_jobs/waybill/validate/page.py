@@ -29,8 +29,8 @@ TEMPLATE, BODY = "gate.html.j2", "gate_body.html.j2"
 VERDICTS = {
     PASSED: "Passed: the tables are visible and the batch may be published.",
     FAILED: "Held: nothing is visible and nothing is published.",
-    REPORTED: "Let through with failures, as quality.on_failure: report says.",
-    APPROVED: "Approved: a person had it published as it is, with failures.",
+    REPORTED: "Passed with failures, as quality.on_failure: report says.",
+    APPROVED: "Approved: a person decided to publish it with failures.",
 }
 
 WIDTH, HEIGHT = 96, 24

@@ -112,7 +112,7 @@ def _nothing_of(over: Over, tables: set[str]) -> str:
     if over.name in tables:
         return f"the batch changes nothing in {over.name}"
     hint = did_you_mean(over.name, tables) if tables else ""
-    return f"no batch has brought {over.name} yet{hint}"
+    return f"no batch has changes of {over.name} yet{hint}"
 
 
 def typed_columns(rows: DataFrame) -> list[T.StructField]:

@@ -95,7 +95,7 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
     warnings: list[str] = []
     if others:
         warnings.append(
-            f"no verification has compared rows of {others}, so nothing of them is made anew: "
+            f"no verification has compared rows of {others}, so none of them are rebuilt: "
             f"`{verify}` finds the keys that differ"
         )
     state = position_of(lake).state
@@ -112,10 +112,10 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
     if not keys:
         message = "; ".join(f"{one.why}: {one.way_out}" for one in left_out) or (
             f"the newest verification found no row of {', '.join(compared)} that differs, so "
-            f"nothing is to be made anew: `{verify}` compares all rows"
+            f"there is nothing to rebuild: `{verify}` compares all rows"
         )
         raise ConfigurationError(message, code=Code.OPTION)
-    warnings += [f"{one.why}, and nothing of it is made anew: {one.way_out}" for one in left_out]
+    warnings += [f"{one.why}, and none of them is rebuilt: {one.way_out}" for one in left_out]
     transactions = [one.members for one in state.open] + [one.members for one in state.rolled_back]
     unsettled = in_transactions(transactions) if transactions else ""
     return KeysToReload(keys, tuple(warnings), unsettled)
@@ -162,46 +162,46 @@ def _warnings(spec: Migration, name: str, found: _Keys, lines: list[_Line]) -> l
         warnings.append(
             f"the lake lacks {counted(found.unsure, 'row')} of {name}, and messages may write such "
             "a key in another way than the database, so that the reload does not find it: verify "
-            f"again afterwards, and make the whole table anew (`{again}`) if a row is still missing"
+            f"again afterwards, and rebuild the whole table (`{again}`) if a row is still missing"
         )
     if found.kept < differing:
         warnings.append(
             f"the verification found {counted(differing, 'key')} of {name} that differ and kept "
-            f"{found.kept}, so the reload takes these: verify again afterwards, or make the whole "
-            f"table anew (`{again}`)"
+            f"{found.kept}, so the reload takes these: verify again afterwards, or rebuild the "
+            f"whole table (`{again}`)"
         )
     return warnings
 
 
 def _whole(spec: Migration, name: str) -> str:
-    """The way out where rows of a table cannot be made anew one by one."""
-    return f"make the whole table anew, `{spec.command('run', 'FILE', '--reload', name)}`"
+    """The way out where rows of a table cannot be rebuilt one by one."""
+    return f"rebuild the whole table, `{spec.command('run', 'FILE', '--reload', name)}`"
 
 
 def _why_not(
     lake: History, spec: Migration, name: str, known: TableState, waits: bool
 ) -> _LeftOut | None:
-    """Why single rows of a table cannot be made anew; None where they can."""
+    """Why single rows of a table cannot be rebuilt; None where they can."""
     whole = _whole(spec, name)
     if not known.key:
-        return _LeftOut(f"{name} has no key, so its rows cannot be told apart", whole)
+        return _LeftOut(f"{name} has no key, so its rows cannot be distinguished", whole)
     if known.renamed:
         why = (
-            f"columns of {name} were renamed, and changes brought again one by one would not show "
-            "which names they have"
+            f"columns of {name} were renamed, and single reloaded changes would not show which "
+            "names they have"
         )
         return _LeftOut(why, whole)
     if waits:
         why = (
-            f"{name} waits for a decision (`{spec.command('status', 'FILE')}`), and its rows are "
-            "not what its changes say until then"
+            f"{name} waits for a decision (`{spec.command('status', 'FILE')}`), and its rows "
+            "do not reflect its changes until then"
         )
         return _LeftOut(why, f"decide first, or {whole}")
     since = lake.changes_since(name)
     if since is not None:
         why = (
             f"retention has deleted changes of {name} from batches that ended before {since}, so "
-            "nothing shows whether the archive has all that its rows came from"
+            "the archive may lack messages that its rows came from"
         )
         return _LeftOut(why, "load a dump of the table with `as_of` under `full:`")
     return None

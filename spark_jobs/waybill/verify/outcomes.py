@@ -81,7 +81,7 @@ def check_equal(spec: Migration, results: list[TableResult]) -> None:
         look = spec.command("changes", "FILE", "--table", rows.table, "--key", "KEY")
         only = ("--keys", "differing") if rows.by_key else ()
         again = spec.command("run", "FILE", "--reload", rows.table, *only)
-        what = "makes these rows anew" if rows.by_key else "makes the table anew"
+        what = "rebuilds these rows" if rows.by_key else "rebuilds the table"
         then = f"`{look}` shows the history of a row; if that is right, `{again}` {what}"
     message = f"tables differ from their source database ({by_table}): {then}"
     if failed:

@@ -109,7 +109,7 @@ def test_a_change_back_and_one_that_no_decimal_holds(lake: Lake, migration) -> N
     report = step(lake, spec, "b3", [row(8, 2, "update", price="0.1", n="2", table=OLD)], [OLD])
     assert "columns" not in report.details["shop.t"], "the old type came before"
     assert types(lake)["price"] == "decimal(15,4)"
-    # 38 digits behind the point and 11 before it are a text.
+    # 38 digits after the point and 11 before it are a text.
     deep = priced("decimal(38,38)")
     tiny = "0." + "0" * 37 + "1"
     step(lake, spec, "b4", [row(9, 3, "update", price=tiny, n="3", table=deep)], [deep])

@@ -252,7 +252,7 @@ NOTHING = {
     "avro container": ({"t.avro": b"Obj\x01" + b"x" * 99}, "an Avro container file"),
     "zip": ({"t.zip": b"PK\x03\x04" + b"x" * 99}, "a ZIP archive"),
     "mixture": ({"t.jsonl": MIXED}, "is a mixture: of 18 messages look like 9"),
-    "packed without a name": ({"t.jsonl": gzip.compress(MIXED)}, "let it end in .gz"),
+    "packed without a name": ({"t.jsonl": gzip.compress(MIXED)}, "rename it to end in .gz"),
     "named packed": ({"t.jsonl.gz": MIXED}, "is not packed, whatever its name says"),
     "cut packed": ({"t.jsonl.gz": gzip.compress(os.urandom(9999))[:5000]}, "cannot be read to"),
     "one line without end": ({"t.jsonl": b"{}\n" * 9 + b"{" * 3_000_000}, "longer than 2 MiB"),
@@ -280,7 +280,7 @@ def test_places_that_are_none(tmp_path):
     assert "names no topic" in refused(source="kafka:a b")
     Path("t.jsonl").write_bytes(lines(*map(canal, range(3))))
     assert "--connection is for a topic" in refused(source="t.jsonl", connection="mine")
-    assert "let its name end in .yaml" in refused(source="t.jsonl", output=Path("t.txt"))
+    assert "give it a name that ends in .yaml" in refused(source="t.jsonl", output=Path("t.txt"))
     assert "there is no folder no/where" in refused(
         source="t.jsonl", output=Path("no/where/t.yaml")
     )

@@ -374,7 +374,7 @@ def test_a_dump_that_was_only_touched_is_the_same(tmp_path, name):
         plan_dumps(full, after)
     # Entries that were written without a digest tell times only.
     old = {topic: [file[:3] for file in files] for topic, files in known.items()}
-    with pytest.raises(SourceError, match="or take it out of full:, or bring"):
+    with pytest.raises(SourceError, match="or remove it from full:, or list"):
         plan_dumps(full, old)
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
@@ -394,7 +394,7 @@ def test_a_dump_is_loaded_whole_or_not_at_all(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"id\n1\n")
-        with pytest.raises(SourceError, match=rf"{name} in the dump .* is no file or of another"):
+        with pytest.raises(SourceError, match=rf"{name} in the dump .* is not a file or has an"):
             plan_dumps(full, {})
         assert plan_dumps(full, known) == ([], known)
         path.unlink()

@@ -118,7 +118,7 @@ def test_a_byte_order_mark_belongs_to_the_file_and_to_no_message(tmp_path: Path)
 
 def test_a_packed_file_under_a_plain_name_is_not_read_as_lines(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(gzip.compress(b"{}\n" * 9))
-    with pytest.raises(SourceError, match=r"a\.jsonl is packed .* let it end in \.gz"):
+    with pytest.raises(SourceError, match=r"a\.jsonl is compressed, .* rename it to end in \.gz"):
         read(source(tmp_path))
 
 

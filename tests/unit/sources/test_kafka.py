@@ -222,7 +222,7 @@ def history_of(batches, afresh=False):
 def test_a_topic_made_again_is_noticed_whatever_brokers_said_before(batches):
     known = read_positions(history_of(batches))
     assert known.ids == {"shop": "one"}
-    with pytest.raises(SourceError, match="the topic shop was deleted and made again"):
+    with pytest.raises(SourceError, match="the topic shop was deleted and recreated"):
         plan(source(), Telling("two", 500), known)
 
 

@@ -122,7 +122,7 @@ def test_the_page_says_who_decided_and_why():
     page = gate_page(found)
     assert "<script" not in page
     text = seen(page).text
-    assert "Approved: a person had it published as it is" in text
+    assert "Approved: a person decided to publish it" in text
     assert text.count("alert('1')") >= 3
     assert "never waived" in text
     assert asdict(kept(found)) == asdict(found)

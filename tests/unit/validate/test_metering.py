@@ -116,4 +116,4 @@ def test_a_result_of_before_has_no_such_lines():
     data = result().to_dict()
     del data["shared"]
     assert GateResult.from_dict(data).shared == []
-    assert "not divided among them" not in gate_page(GateResult.from_dict(data))
+    assert "Shared work, done once" not in gate_page(GateResult.from_dict(data))

@@ -154,7 +154,7 @@ def test_a_name_of_which_nothing_is_known_is_not_passed_over(lake):
     lake.verify(1, [1])
     assert asked(lake).warnings == ()
     (warning,) = asked(lake, "shop.*").warnings
-    assert warning.startswith("no verification has compared rows of shop.s.b, so nothing of them")
+    assert warning.startswith("no verification has compared rows of shop.s.b, so none of them")
     assert "`waybill verify FILE --method full` finds" in warning
     # Of one that was compared and is right nothing needs to be said.
     lake.verify(2, [], "shop.s.b", "shop.s.b")
@@ -163,13 +163,13 @@ def test_a_name_of_which_nothing_is_known_is_not_passed_over(lake):
 
 
 def test_rows_that_cannot_be_told_apart_name_the_way_out(lake):
-    way_out = "make the whole table anew, `waybill run FILE --reload "
+    way_out = "rebuild the whole table, `waybill run FILE --reload "
     lake.verify(1, [MASKED])
     assert "map masks or renames it: " + way_out in refused(lake)
     lake.verify(2, [{"number": "1"}])
     assert "map masks or renames it: " + way_out in refused(lake)
     lake.verify(3, [1], "shop.s.b", "shop.s.b")
-    assert refused(lake, "shop.b").startswith("shop.s.b has no key, so its rows cannot be told")
+    assert refused(lake, "shop.b").startswith("shop.s.b has no key, so its rows cannot be disting")
     lake.verify(4, [1])
     lake.state.held[ORDERS] = HeldTable(None, "b1", 0, "why")
     assert "waits for a decision (`waybill status FILE`)" in refused(lake)
@@ -189,8 +189,8 @@ def test_a_table_that_cannot_be_repaired_by_keys_keeps_none_from_it_that_can(lak
     keys, (warning,), _ = asked(lake, "shop.*")
     assert keys.keys() == {ORDERS}
     assert warning == (
-        "shop.s.b has no key, so its rows cannot be told apart, and nothing of it is made anew: "
-        "make the whole table anew, `waybill run FILE --reload shop.s.b`"
+        "shop.s.b has no key, so its rows cannot be distinguished, and none of them is rebuilt: "
+        "rebuild the whole table, `waybill run FILE --reload shop.s.b`"
     )
     lake.since[ORDERS] = "2026-01-01 00:00 UTC"
     both = refused(lake, "shop.*")

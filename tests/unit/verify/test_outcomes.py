@@ -57,7 +57,7 @@ def test_a_difference_counts_for_more_than_a_table_that_failed():
     said = str(error.value)
     assert "(shop.a by 2)" in said, "a row that one side lacks shows in the number of rows as well"
     assert "1 of 2 tables was not verified (shop.b: permission denied)" in said
-    assert "`waybill run FILE --reload shop.a --keys differing` makes these rows anew" in said
+    assert "`waybill run FILE --reload shop.a --keys differing` rebuilds these rows" in said
 
 
 def test_rows_whose_keys_nobody_knows_are_repaired_with_their_table():
@@ -65,7 +65,7 @@ def test_rows_whose_keys_nobody_knows_are_repaired_with_their_table():
     assert found.figures.keys().isdisjoint({"by_key", "one_text"})
     with pytest.raises(DifferenceError) as error:
         check_equal(SPEC, [found])
-    assert "`waybill run FILE --reload shop.a` makes the table anew" in str(error.value)
+    assert "`waybill run FILE --reload shop.a` rebuilds the table" in str(error.value)
 
 
 def test_a_number_that_differs_counts_where_no_row_is_known():

@@ -100,8 +100,8 @@ def _check_name(path: str, file: TopicFile) -> None:
     suffix = None if file.packing is None else SUFFIXES[file.packing]
     if suffix is not None and named != suffix:
         message = (
-            f"{printable(path)} is packed with {file.packing} and its name does not say so: let it "
-            f"end in {suffix}"
+            f"{printable(path)} is packed with {file.packing} but its name does not show it: "
+            f"rename it to end in {suffix}"
         )
         raise ConfigurationError(message)
     if named is not None and suffix is None:

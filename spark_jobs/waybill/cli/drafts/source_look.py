@@ -141,8 +141,8 @@ def _files(source: str, layout: str | None, count: int) -> Look:
     names = sorted(name for name, (_, info) in listing.files.items() if info["size"])
     if not names:
         message = (
-            f"{printable(source)} holds no message: bring some there first, because a migration is "
-            "drawn up from them"
+            f"{printable(source)} holds no message: write some there first, because the draft is "
+            "made from them"
         )
         raise ConfigurationError(message)
     group, others = _largest_group(listing, names)
@@ -268,8 +268,8 @@ def _topics(text: str, connection: str, count: int) -> Look:
                 advance(batch.nbytes)
     if not messages:
         message = (
-            f"{TOPIC}{printable(text)} holds no message ({found.text}): bring some there first, "
-            "because a migration is drawn up from them"
+            f"{TOPIC}{printable(text)} holds no message ({found.text}): write some there first, "
+            "because the draft is made from them"
         )
         raise ConfigurationError(message)
     whole = found.details["offsets"] <= count

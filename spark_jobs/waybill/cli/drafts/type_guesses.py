@@ -67,7 +67,7 @@ def _guessed(values: Collection[str]) -> TypeGuess | None:
         whole = max(len(value.lstrip("-").partition(".")[0]) for value in values)
         if whole + scale > DIGITS:
             return None
-        why = f"{count} with up to {scale} digits behind the point and {whole} before it"
+        why = f"{count} with up to {scale} digits after the point and {whole} before it"
         least, most = (int(end(values, key=float).partition(".")[0]) for end in (min, max))
         return _counted(f"decimal({DIGITS},{scale})", why, least, most)
     if all(_INTEGER.fullmatch(v) or _DECIMAL.fullmatch(v) or _FLOAT.fullmatch(v) for v in values):

@@ -27,12 +27,12 @@ ENVELOPE = Envelope(
         "heartbeat": "heartbeats are written with `control_messages: true` only",
         "types": "canal names MySQL types; types of other databases become the nearest one, and "
         "times of more than six digits keep these in a name that MySQL does not have",
-        "before_image": "canal has the columns that changed; what a before image leaves out is "
-        "taken for unchanged, and where the row before is not known `old` has an empty entry, "
-        "which others take for a row that did not change",
+        "before_image": "canal has the columns that changed; a column that a before image leaves "
+        "out counts as unchanged, and where the row before is not known `old` has an empty entry, "
+        "which other readers interpret as an unchanged row",
         "unchanged_columns": "canal holds full rows; a column that neither the source's message "
         "nor the row before has is left out, which not every reader expects",
-        "source_time": "canal has milliseconds, and finer digits are cut off; it always has a "
+        "source_time": "canal has milliseconds, and finer digits are dropped; it always has a "
         "time: if the source states none, the queue's",
         "other": "canal carries GTID and XA events that came from Canal, no others, and none with "
         "`statements: false`",

@@ -53,13 +53,13 @@ class CanalEventSettings(Settings):
     control_messages: bool = Field(
         default=False,
         description="Write heartbeats too, among the rows. Off, they are left out and counted: "
-        "many readers stop at them.",
+        "many readers fail at them.",
     )
     statements: bool = Field(
         default=True,
         description="Write statements, TRUNCATE, GTID and XA events too, as Canal does. false "
-        "leaves them out and counts them, for readers that know rows only; of a TRUNCATE such "
-        "readers keep the rows.",
+        "leaves them out and counts them, for readers that support only rows; such readers keep "
+        "the rows of a TRUNCATE.",
     )
 
 

@@ -37,7 +37,7 @@ _TIMES = frozenset(TIMES)
 
 FLATTENED = (
     "the message is no Debezium envelope; flattened records (ExtractNewRecordState) have no "
-    "envelope any more: take the topic without that transformation"
+    "envelope: read the topic without that transformation"
 )
 
 

@@ -26,21 +26,21 @@ _PARTLY = {
 }
 
 NOT_WRITTEN = {
-    "ts_us": "the message's own time in microseconds is carried on from Debezium, made for no "
-    "others",
-    "ts_ns": "the message's own time in nanoseconds is carried on from Debezium, made for no "
-    "others",
-    "source.server_id": "carried on from messages of the connector, made for no others",
-    "source.gtid": "carried on from messages of the connector, made for no others",
-    "source.file": "the place in the source is carried on from the connector; that of other "
+    "ts_us": "the message's own time in microseconds is copied from Debezium, not made for other "
+    "sources",
+    "ts_ns": "the message's own time in nanoseconds is copied from Debezium, not made for other "
+    "sources",
+    "source.server_id": "copied from messages of the connector, not made for other sources",
+    "source.gtid": "copied from messages of the connector, not made for other sources",
+    "source.file": "the place in the source is copied from the connector; that of other "
     "sources is in source.sequence",
     "source.pos": "as source.file",
     "source.row": "as source.file",
     "source.lsn": "as source.file",
-    "source.txId": "carried on from the connector; the transaction of other sources is in "
+    "source.txId": "copied from the connector; the transaction of other sources is in "
     "transaction.id",
-    "source.thread": "carried on from messages of the connector, made for no others",
-    "source.query": "carried on from messages of the connector, made for no others",
+    "source.thread": "copied from messages of the connector, not made for other sources",
+    "source.query": "copied from messages of the connector, not made for other sources",
 }
 """What both of Debezium's envelopes carry on and do not make."""
 

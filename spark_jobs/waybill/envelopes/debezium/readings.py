@@ -106,7 +106,7 @@ def _digits(reading: ColumnReading, wanted: LogicalType) -> tuple[int, int] | No
 
 
 def _strange(found: LogicalType, declared: LogicalType) -> str:
-    return f"a JSON value of kind {found} stands in a column declared {declared}"
+    return f"a JSON value of kind {found} is in a column declared {declared}"
 
 
 def _both(

@@ -79,10 +79,10 @@ class DebeziumWriteSettings(Settings):
     """Follow every delete by a message without value, for compacted topics."""
     truncates: bool = True
     """Write TRUNCATE, as a connector does with `skipped.operations: none`. Off, it is left out and
-    counted, for readers that know rows only; they keep the rows of the table."""
+    counted, for readers that support only rows; they keep the rows of the table."""
     control_messages: bool = False
     """Write schema changes, begin and commit, heartbeats and logical messages too, in Debezium's
-    notation, among the rows. Off, they are left out and counted: many readers stop at them."""
+    notation, among the rows. Off, they are left out and counted: many readers fail at them."""
     connector: str | None = Field(default=None, min_length=1)
     """`source.connector` of rows that come from another envelope. Left out: mysql where the types
     of the table are MySQL's, because readers take the units of dates and times from it, else

@@ -26,7 +26,7 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "dms distinguishes numbers, texts and booleans and nothing more; declare the "
+        "types": "dms distinguishes numbers, texts and booleans only; declare the "
         "types under tables when it is read",
         "key_columns": "dms names the key columns in control records only, which are apart from "
         "the rows; declare them under tables when it is read",
@@ -44,14 +44,14 @@ ENVELOPE = Envelope(
         SequenceLayout(("first number of the position", "second", "third"), (20, 20), 10**18),
     ),
     not_written={
-        "control": "control records are carried on from DMS; none are made for the keys and "
+        "control": "control records are copied from DMS; none are made for the keys and "
         "types of tables",
-        "metadata.partition-key-value": "carried on from messages of DMS, made for no others",
-        "metadata.transaction-record-id": "carried on from DMS; the place in a transaction of "
+        "metadata.partition-key-value": "copied from messages of DMS, not made for other sources",
+        "metadata.transaction-record-id": "copied from DMS; the place in a transaction of "
         "other sources is part of stream-position",
-        "metadata.prev-transaction-id": "carried on from messages of DMS, made for no others",
-        "metadata.prev-transaction-record-id": "carried on from messages of DMS, made for no "
-        "others",
+        "metadata.prev-transaction-id": "copied from messages of DMS, not made for other sources",
+        "metadata.prev-transaction-record-id": "copied from messages of DMS, not made for other "
+        "sources",
     },
     decoder=Named("waybill.envelopes.dms.decoder:DmsDecoder"),
     encoder=Named("waybill.envelopes.dms.encoder:DmsEncoder"),

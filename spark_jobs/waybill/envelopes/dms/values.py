@@ -52,8 +52,8 @@ class DmsFilesSettings(Settings):
     )
     before_prefix: str = Field(
         default="BI_",
-        description="Columns whose names begin so hold the row before (add-before-image-columns). "
-        "Empty where a table has columns of such names.",
+        description="Prefix of columns with the row before (add-before-image-columns). Empty if a "
+        "table has columns with such names.",
     )
 
 
@@ -80,10 +80,10 @@ class DmsReadSettings(DmsSettings):
 
     missing: Literal["refuse", "null", "unchanged"] = Field(
         default="refuse",
-        description="What it means that a declared column, or one of the row before, is not in "
+        description="Meaning of a declared column, or one of the row before, that is missing from "
         "`data` of a load, insert or update. DMS leaves out nulls and empty texts unless the "
-        "endpoint has IncludeNullAndEmpty: null takes it for null (all columns have to be "
-        "declared), unchanged keeps the value that the row has, refuse guesses neither.",
+        "endpoint has IncludeNullAndEmpty: null reads it as null (declare all columns), unchanged "
+        "keeps the value that the row has, refuse refuses the message.",
     )
 
 
@@ -92,9 +92,8 @@ class DmsWriteSettings(DmsSettings):
 
     missing: Literal["refuse", "unchanged"] = Field(
         default="unchanged",
-        description="What becomes of a row of which the source did not send every column: the "
-        "columns are left out, and the reader has to know that they are unchanged, or the row is "
-        "refused.",
+        description="How a row is written if the source did not send every column: the missing "
+        "columns are left out, and the reader must treat them as unchanged; or the row is refused.",
     )
     before_images: Literal["object", "columns"] = Field(
         default="object",

@@ -18,8 +18,8 @@ ENVELOPE = Envelope(
         "before_image": f"a delete has the key of the row; the whole row before is {_AUDIT}",
         "unchanged_columns": "ibmcdc-avro holds full rows; a column that the source left out is "
         "left out of the schema of that message, which not every reader expects",
-        "operations": f"a row does not show how it came about; the operation is {_AUDIT}",
-        "full_rows": f"a row of a snapshot does not look like one; the operation is {_AUDIT}",
+        "operations": f"a row does not show its operation, which is {_AUDIT}",
+        "full_rows": f"a row of a snapshot is not marked as such; the operation is {_AUDIT}",
         "key_change": "a change of the key is a delete and a row; one event with both rows is "
         f"{_AUDIT}",
         "key_columns": "a table without key gets all its columns as the key, so equal rows become "

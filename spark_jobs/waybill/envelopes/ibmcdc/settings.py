@@ -13,9 +13,7 @@ from waybill.values.temporal import ZoneName  # noqa: TC001 - read at runtime
 class IbmCdcReadSettings(AvroReadSettings):
     """How the topic was written; a topic with `A_ENTTYP` in its rows is an audit topic."""
 
-    audit_prefix: str = Field(
-        default="A_", description="What the names of audit columns begin with."
-    )
+    audit_prefix: str = Field(default="A_", description="Prefix of the names of audit columns.")
     audit_columns: list[str] | None = Field(
         default=None,
         description="The audit columns by their names in the topic, A_ENTTYP among them; an empty "
@@ -31,7 +29,7 @@ class IbmCdcReadSettings(AvroReadSettings):
     before_prefix: str = Field(
         default="B_",
         min_length=1,
-        description="What the names of columns of the row before begin with, in audit topics with "
+        description="Prefix of the names of columns of the row before, in audit topics with "
         "both rows in one record.",
     )
 

@@ -198,7 +198,7 @@ def _parts(
         return {}, [], every
     strange = next((name for name in audit_names if name not in names), None)
     if strange is not None:
-        sentence = f"audit_columns names {strange!r}, which is no column of the record: mend it"
+        sentence = f"audit_columns names {strange!r}, which is no column of the record: fix it"
         raise Refusal("schema", sentence)
     audit = {i: name.removeprefix(prefix) for i, name in enumerate(names) if name in audit_names}
     rest = [i for i in every if i not in audit]

@@ -30,14 +30,14 @@ ENVELOPE = Envelope(
         "heartbeat": "heartbeats are written with `control_messages: true` only",
         "full_rows": f"{AS_INSERT}; with `full_rows: insert` all of them are",
         "sequence_id": WITHOUT_PLACE,
-        "types": "maxwell distinguishes numbers, texts and documents and nothing more; declare the "
+        "types": "maxwell distinguishes numbers, texts and documents only; declare the "
         "types under tables when it is read",
-        "before_image": "maxwell has the columns that changed; what a before image leaves out is "
-        "taken for unchanged",
+        "before_image": "maxwell has the columns that changed; a column that a before image leaves "
+        "out counts as unchanged",
         "unchanged_columns": "maxwell holds full rows; a column that neither the source's message "
-        "nor the row before has is left out, which readers of output_nulls=false take for null",
+        "nor the row before has is left out, which readers of output_nulls=false interpret as null",
         "source_time": "maxwell has whole seconds for rows and milliseconds for DDL, and finer "
-        "digits are cut off; it always has a time: if the source states none, the queue's",
+        "digits are dropped; it always has a time: if the source states none, the queue's",
         "transactions": "maxwell has no begin, commit and rollback, and only numbers as the id of "
         "a transaction",
         "ddl": "statements are written with `statements: true` only; maxwell describes the table "
@@ -48,16 +48,16 @@ ENVELOPE = Envelope(
     },
     layouts=(BINLOG,),
     not_written={
-        "xoffset": "carried on from messages of Maxwell; the place in a transaction of other "
+        "xoffset": "copied from messages of Maxwell; the place in a transaction of other "
         "sources is part of position",
-        "commit": "carried on from messages of Maxwell, made for no others",
-        "gtid": "carried on from messages of Maxwell, made for no others",
-        "server_id": "carried on from messages of Maxwell, made for no others",
-        "thread_id": "carried on from messages of Maxwell, made for no others",
-        "schema_id": "carried on from messages of Maxwell, made for no others",
-        "query": "carried on from messages of Maxwell, made for no others",
-        "def": "the table after a statement is carried on from messages of Maxwell, made for no "
-        "others",
+        "commit": "copied from messages of Maxwell, not made for other sources",
+        "gtid": "copied from messages of Maxwell, not made for other sources",
+        "server_id": "copied from messages of Maxwell, not made for other sources",
+        "thread_id": "copied from messages of Maxwell, not made for other sources",
+        "schema_id": "copied from messages of Maxwell, not made for other sources",
+        "query": "copied from messages of Maxwell, not made for other sources",
+        "def": "the table after a statement is copied from messages of Maxwell, not made for other "
+        "sources",
     },
     decoder=Named("waybill.envelopes.maxwell.decoder:MaxwellDecoder"),
     encoder=Named("waybill.envelopes.maxwell.encoder:MaxwellEncoder"),

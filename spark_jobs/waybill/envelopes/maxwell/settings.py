@@ -29,8 +29,8 @@ class MaxwellSettings(Settings):
     )
     own_database: str = Field(
         default="maxwell",
-        description="Maxwell's own database (its schema_database): rows of its tables are no "
-        "data. Empty where there is none.",
+        description="Maxwell's own database (its schema_database): rows of its tables are not "
+        "data. Empty if there is none.",
     )
 
 
@@ -55,17 +55,18 @@ class MaxwellWriteSettings(MaxwellSettings):
     control_messages: bool = Field(
         default=False,
         description="Write heartbeats too, among the rows. Off, they are left out and counted: "
-        "many readers stop at them.",
+        "many readers fail at them.",
     )
     statements: bool = Field(
         default=False,
         description="Write schema changes too, as Maxwell does with output_ddl=true. Off, as "
-        "Maxwell has it by default, they are left out and counted: many readers stop at them.",
+        "Maxwell has it by default, they are left out and counted: many readers fail at them.",
     )
     full_rows: Literal["bootstrap-insert", "insert"] = Field(
         default="bootstrap-insert",
-        description="How full rows are written. `insert` is for readers that know Maxwell's "
-        "inserts only: full rows are counted, and the begin and end of a bootstrap are left out.",
+        description="How full rows are written. `insert` is for readers that support only "
+        "Maxwell's inserts: full rows are counted, and the begin and end of a bootstrap are left "
+        "out.",
     )
 
 

@@ -29,15 +29,15 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "ogg distinguishes numbers, texts and booleans and nothing more; declare the "
+        "types": "ogg distinguishes numbers, texts and booleans only; declare the "
         "types under tables when it is read",
         "sequence_id": "a full row has no pos, and its place in the topic is the order",
     },
     limits=(NO_TRUNCATES,),
     layouts=(structs.replace(OPTIONAL_NUMBER, below_zero=True),),
     not_written={
-        "current_ts": "carried on from messages of GoldenGate, made for no others",
-        "tokens": "carried on from messages of GoldenGate, made for no others",
+        "current_ts": "copied from messages of GoldenGate, not made for other sources",
+        "tokens": "copied from messages of GoldenGate, not made for other sources",
     },
     decoder=Named("waybill.envelopes.ogg.decoder:OggDecoder"),
     encoder=Named("waybill.envelopes.ogg.encoder:OggEncoder"),

@@ -65,7 +65,7 @@ class OggWriteSettings(PackedSettings):
     truncates: bool = Field(
         default=True,
         description="Write TRUNCATE, as GoldenGate does with GETTRUNCATES. false leaves it out and "
-        "counts it, for readers that know rows only; they keep the rows of the table.",
+        "counts it, for readers that support only rows; they keep the rows of the table.",
     )
 
 

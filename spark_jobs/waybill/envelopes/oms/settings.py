@@ -33,9 +33,10 @@ class OmsReadSettings(Settings):
     version: Version = _VERSION
     lobs: Literal["unchanged", "null"] = Field(
         default="unchanged",
-        description="What a LOB column (TEXT, BLOB, JSON, geometry) means that an update holds as "
-        "null in both images: OMS writes columns so that the update did not touch (`unchanged`), "
-        "other producers mean `null`. Where messages name no types, it holds for columns declared "
+        description="Meaning of a LOB column (TEXT, BLOB, JSON, geometry) that is null in both "
+        "images of an update: OMS writes columns that the update did not touch in this way "
+        "(`unchanged`), other producers mean `null`. If messages name no types, it applies to "
+        "columns declared "
         "as bytes, json, geometry or xml.",
     )
 

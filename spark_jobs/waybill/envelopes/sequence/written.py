@@ -95,10 +95,10 @@ class PackedSettings(Settings):
 
     sequence_digits: tuple[int, ...] | None = Field(
         default=None,
-        description="Decimal digits of each part of the source's sequence id behind the first, "
-        "where several parts become one number: each is written as its value plus one. 0 leaves "
+        description="Decimal digits of each part of the source's sequence id after the first, if "
+        "several parts become one number: each is written as its value plus one. 0 leaves "
         "out a part that is always 0. Left out: what the source declares (see docs/order.md). "
-        "Keep it for the life of the topic.",
+        "Keep it for the lifetime of the topic.",
     )
     _declared: tuple[SequenceLayout, ...] = PrivateAttr(default=())
     _expected: str | None = PrivateAttr(default=None)
@@ -141,8 +141,8 @@ class SequenceSettings(PackedSettings):
         ge=FIRST_SECOND,
         le=LAST_SECOND,
         description="The second (since 1970) at which sequence ids begin that are made because "
-        "the source has none, or none that the target has room for. Keep it for the life of the "
-        "topic; a topic that went on from another tool needs a second later than the ids in it.",
+        "the source has none, or none that the target has room for. Keep it for the lifetime of "
+        "the topic; to continue a topic of another tool, set a second later than its ids.",
     )
     sequence_from: Literal["source", "position"] = Field(
         default="source",

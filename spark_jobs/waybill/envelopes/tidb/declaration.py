@@ -29,7 +29,7 @@ ENVELOPE = Envelope(
         "an INSERT as any other",
         "key_change": "a change of the key is a DELETE and an INSERT of one commitTs",
         "sequence_id": POSITIONS,
-        "source_time": "tidb-canal has milliseconds, and finer digits are cut off; it always has "
+        "source_time": "tidb-canal has milliseconds, and finer digits are dropped; it always has "
         "a time: if the source states none, the queue's",
     },
     limits=WITHOUT_STATEMENTS,

@@ -35,5 +35,6 @@ class TidbWriteSettings(SequenceSettings):
     statements: bool = Field(
         default=True,
         description="Write statements and TRUNCATE too, as TiCDC does. false leaves them out and "
-        "counts them, for readers that know rows only; of a TRUNCATE such readers keep the rows.",
+        "counts them, for readers that support only rows; such readers keep the rows of a "
+        "TRUNCATE.",
     )

@@ -28,7 +28,7 @@ def not_plain(plan: TablePlan, schemas: Iterable[TableSchema], ambiguous: str) -
     if plan.renamings or above(state.renamed, survey.lowest):
         return "columns were renamed"
     if survey.moves or plan.keys:
-        return "rows are made anew" if plan.keys else "rows got other keys"
+        return "rows are rebuilt" if plan.keys else "rows got other keys"
     if plan.truncated or plan.reload is not None:
         return "it was emptied"
     if plan.defaults or plan.to_fill or any(d.column not in names for d in state.defaults):

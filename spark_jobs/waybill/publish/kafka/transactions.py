@@ -231,8 +231,8 @@ class Transactions:
             self._in_transaction = False
             message = (
                 f"{self._about}: another run publishes to this target now, or the transaction was "
-                f"open for more than {self._timeout:.0f} s; what this run had not finished was "
-                "taken back: let the other run end, then run again"
+                f"open for more than {self._timeout:.0f} s; the unfinished transaction of this run "
+                "was aborted: let the other run end, then run again"
             )
             return ConflictError(message, code=Code.PUBLISHED_CONCURRENTLY)
         if kafka_error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:

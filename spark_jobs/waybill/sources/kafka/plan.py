@@ -165,7 +165,7 @@ def _check_ids(topics: list[Topic], known: Positions) -> None:
             # Its offsets start anew, so that topic, partition and offset name two messages: going
             # on is nothing that a setting may decide.
             message = (
-                f"the topic {topic.name} was deleted and made again since it was read: run with "
+                f"the topic {topic.name} was deleted and recreated since it was read: run with "
                 "mode full to read it from its beginning if the envelope has sequence ids, else "
                 "give the migration a new name"
             )
@@ -178,7 +178,7 @@ def _check_partitions(there: set[Place], topics: list[Topic], known: Positions) 
     if gone:
         message = (
             f"partition {gone[0][1]} of the topic {gone[0][0]}, read before, is no longer there: "
-            "the topic was made again; run with mode full (`--full`) to read it from its beginning"
+            "the topic was recreated; run with mode full (`--full`) to read it from its beginning"
         )
         raise SourceError(message, code=Code.TOPIC_RECREATED)
 
@@ -187,7 +187,7 @@ def _check_end(place: Place, start: int, latest: int) -> None:
     if latest < start:
         message = (
             f"partition {place[1]} of the topic {place[0]} ends at offset {latest} and was read up "
-            f"to {start}: the brokers lost messages, or the topic was made again; run with mode "
+            f"to {start}: the brokers lost messages, or the topic was recreated; run with mode "
             "full to read what there is from its beginning"
         )
         raise SourceError(message, code=Code.TOPIC_RECREATED)

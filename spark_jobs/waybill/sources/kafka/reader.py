@@ -323,5 +323,5 @@ class _Work:
 def _too_short(span: Range, end: int) -> str:
     return (
         f"{span}: the partition ends at offset {end}, before what was planned: the brokers lost "
-        "messages, or the topic was made again; run the batch again, which reports which"
+        "messages, or the topic was recreated; run the batch again, which reports which"
     )

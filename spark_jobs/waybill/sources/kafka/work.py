@@ -176,7 +176,7 @@ class KafkaWork:
         for loss, count in missing[:SHOWN]:
             report.warnings.append(
                 f"{counted(count, 'offset')} of partition {loss.partition} of the topic "
-                f"{loss.topic} from offset {loss.start} on could not be read any more: the brokers "
+                f"{loss.topic} from offset {loss.start} on could no longer be read: the brokers "
                 "had deleted that part"
             )
         for span, outcome in [(span, outcome) for span, outcome in read.items() if outcome.bare][

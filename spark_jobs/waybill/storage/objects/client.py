@@ -175,7 +175,7 @@ def _unreachable(access: Access, reason: str) -> str:
 
 def _reason(error: Exception) -> str:
     names = {
-        "EndpointConnectionError": "nobody answers there",
+        "EndpointConnectionError": "no server answers there",
         "ConnectTimeoutError": f"no connection within {CONNECT_SECONDS} s",
         "ReadTimeoutError": f"no answer within {READ_SECONDS} s",
         "ConnectionClosedError": "it closes the connection",

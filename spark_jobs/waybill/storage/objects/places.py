@@ -138,7 +138,7 @@ def _access(connection: Connection, place: Place) -> Access:
     for key in _OTHER_IDENTITIES:
         if extra.get(key):
             message = (
-                f"the connection {name} holds {key}, which is not taken here: leave it out, and "
+                f"the connection {name} holds {key}, which is not accepted here: leave it out, and "
                 "let AWS_PROFILE or the role of the machine say who asks"
             )
             raise ConfigurationError(message, code=Code.CONNECTION_INVALID)

@@ -159,8 +159,8 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
                 if code_of(error) not in TAKEN:
                     raise
                 message = (
-                    f"{place.url} was written to while it was read: bring files under their name "
-                    "when they are whole, then run the batch again"
+                    f"{place.url} was written to while it was read: rename files to their final "
+                    "name when they are complete, then run the batch again"
                 )
                 raise SourceError(message, code=Code.SOURCE_GROWING) from error
 

@@ -51,10 +51,10 @@ ENVELOPE = Envelope(
     partly=PARTLY,
     layouts=(SHARED_WINDOWS,),
     not_written={
-        "trace": "the attribute is carried on from events of Databus, set for no others",
-        "replicated": "the attribute is carried on from events of Databus, set for no others",
-        "metadata": "the metadata part of version 2 is carried on from events of Databus, made "
-        "for no others",
+        "trace": "the attribute is copied from events of Databus, not set for other sources",
+        "replicated": "the attribute is copied from events of Databus, not set for other sources",
+        "metadata": "the metadata part of version 2 is copied from events of Databus, not made for "
+        "other sources",
     },
     decoder=Named("waybill.envelopes.databus.binary.decoder:BinaryDecoder"),
     encoder=Named("waybill.envelopes.databus.binary.encoder:BinaryEncoder"),

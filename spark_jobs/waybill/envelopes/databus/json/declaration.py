@@ -16,11 +16,11 @@ ENVELOPE = Envelope(
     partly=PARTLY,
     layouts=(SHARED_WINDOWS,),
     not_written={
-        "traceEnabled": "carried on from messages of Databus, made for no others",
+        "traceEnabled": "copied from messages of Databus, not made for other sources",
         "traceOn": "false, except in events that came from Databus",
         "isReplicated": "false, except in events that came from Databus",
         "hasPayloadMetadata": "false, except in events that came from Databus",
-        "metadataValue": "carried on from messages of Databus, made for no others",
+        "metadataValue": "copied from messages of Databus, not made for other sources",
     },
     decoder=Named("waybill.envelopes.databus.json.decoder:JsonDecoder"),
     encoder=Named("waybill.envelopes.databus.json.encoder:JsonEncoder"),

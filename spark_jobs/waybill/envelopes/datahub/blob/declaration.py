@@ -23,7 +23,7 @@ ENVELOPE = Envelope(
     partly={
         "full_rows": "a snapshot row with a position of its own is written as an insert",
         "ddl": "the text of a statement; ddlMeta, the statement as DataWorks parsed it in Java, "
-        "is carried on from messages that have it and made for no other",
+        "is copied from messages that have it and not made for other sources",
         "transactions": "there is no rollback, and rows do not name their transaction",
         "types": (
             "there are six types: numbers beyond 64 bits, dates and times are written as STRING"
@@ -37,11 +37,12 @@ ENVELOPE = Envelope(
     },
     layouts=(ONE_NUMBER,),
     not_written={
-        "schema.source.dbVersion": "carried on from messages of DataWorks, made for no others",
-        "payload.timestamp.systemTime": "carried on from messages of DataWorks, made for no others",
-        "payload.timestamp.checkpointTime": "carried on from messages of DataWorks, made for no "
-        "others",
-        "payload.ddl.ddlMeta": "carried on from messages of DataWorks, made for no others",
+        "schema.source.dbVersion": "copied from messages of DataWorks, not made for other sources",
+        "payload.timestamp.systemTime": "copied from messages of DataWorks, not made for other "
+        "sources",
+        "payload.timestamp.checkpointTime": "copied from messages of DataWorks, not made for other "
+        "sources",
+        "payload.ddl.ddlMeta": "copied from messages of DataWorks, not made for other sources",
     },
     decoder=Named("waybill.envelopes.datahub.blob.decoder:BlobDecoder"),
     encoder=Named("waybill.envelopes.datahub.blob.encoder:BlobEncoder"),

@@ -22,7 +22,8 @@ ENVELOPE = Envelope(
     partly={
         "full_rows": "a snapshot row with a position of its own is written as an insert",
         "unchanged_columns": "records have all columns of their topic: one that the source left out"
-        " is left out of an object, which other readers take for null; with `shape: record` a row"
+        " is left out of an object, which other readers interpret as null; with `shape: record` a "
+        "row"
         " after is filled from the row before or refused, and one before has null and an attribute"
         " of Waybill's that says so",
         "key_columns": "datahub-tuple names no key columns; declare them under tables when it is"

@@ -62,7 +62,7 @@ class TupleSettings(Settings):
     )
     source_table: SourceTable = Field(
         default="qualified",
-        description="What _source_table_ holds: database.table (or database.schema.table), or "
+        description="Content of _source_table_: database.table (or database.schema.table), or "
         "the bare name of the table.",
     )
     timezone: str = Field(

@@ -68,8 +68,8 @@ class TupleWriteSettings(TupleSettings, SequenceSettings):
     )
     execute_time: Literal["_excute_time_", "_execute_time_"] = Field(
         default="_excute_time_",
-        description="How the column with the time of the change is spelt; a topic's schema goes "
-        "before it.",
+        description="Name of the column with the time of the change; a topic's schema takes "
+        "precedence.",
     )
 
 

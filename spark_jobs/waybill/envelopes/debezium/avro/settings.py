@@ -31,7 +31,7 @@ class DebeziumAvroWriteSettings(AvroWriteSettings):
     """Follow every delete by a message without value, for compacted topics."""
     truncates: bool = True
     """Write TRUNCATE, as a connector does with `skipped.operations: none`. Off, it is left out and
-    counted, for readers that know rows only; they keep the rows of the table."""
+    counted, for readers that support only rows; they keep the rows of the table."""
     connector: str | None = Field(default=None, min_length=1)
     """`source.connector` of rows that come from another envelope. Of rows of postgresql readers may
     trust the key of the row before only: Waybill does, unless `replica_identity: full` is set."""

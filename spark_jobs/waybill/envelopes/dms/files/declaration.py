@@ -18,7 +18,7 @@ ENVELOPE = Envelope(
     carries=frozenset({"operations", "delete", "exact_numbers"}),
     brings=frozenset({"key_change"}),
     partly={
-        "types": "dms-s3 distinguishes numbers, texts and booleans and nothing more; declare the "
+        "types": "dms-s3 distinguishes numbers, texts and booleans only; declare the "
         "types under tables when it is read",
         "key_columns": "dms-s3 names no key columns; declare them under tables when it is read",
         "before_image": "dms-s3 holds the row before for deletes only, and with more than its key "

@@ -54,12 +54,12 @@ class DmsFilesReadSettings(DmsFilesSettings):
     timestamp_column: str = Field(
         default="",
         description="Column with the time of the commit (TimestampColumnName of the endpoint), "
-        "which is none of the table.",
+        "which is not a column of the table.",
     )
     sequence_column: str = Field(
         default="",
         description="Column with the order of the changes, made from the header AR_H_CHANGE_SEQ, "
-        "which is none of the table.",
+        "which is not a column of the table.",
     )
 
     @property

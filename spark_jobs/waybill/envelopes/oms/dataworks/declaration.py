@@ -30,7 +30,7 @@ ENVELOPE = Envelope(
         "do not name their transaction",
         "full_rows": "a snapshot row with a position of its own is written as an insert",
         "sequence_id": f"a full row has none; {POSITIONS}",
-        "source_time": "oms-dataworks has milliseconds; finer digits are cut off",
+        "source_time": "oms-dataworks has milliseconds; finer digits are dropped",
         "other": "oms-dataworks carries statements of row changes and events that came from the "
         "same family",
     },
@@ -42,8 +42,9 @@ ENVELOPE = Envelope(
     layouts=(OPTIONAL_NUMBER,),
     not_written={
         "schema.source.dbVersion": "null, except in messages that came from OMS",
-        "payload.timestamp.systemTime": "carried on from messages of OMS, made for no others",
-        "payload.timestamp.checkpointTime": "carried on from messages of OMS, made for no others",
+        "payload.timestamp.systemTime": "copied from messages of OMS, not made for other sources",
+        "payload.timestamp.checkpointTime": "copied from messages of OMS, not made for other "
+        "sources",
     },
     decoder=Named("waybill.envelopes.oms.dataworks.decoder:OmsDataworksDecoder"),
     encoder=Named("waybill.envelopes.oms.dataworks.encoder:OmsDataworksEncoder"),

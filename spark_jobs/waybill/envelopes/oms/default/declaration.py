@@ -30,13 +30,13 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "oms-default distinguishes numbers, texts and booleans and nothing more; declare "
+        "types": "oms-default distinguishes numbers, texts and booleans only; declare "
         "the types under tables when it is read",
         "unchanged_columns": "oms-default holds full rows; a column that neither the source's "
         "message nor the row before has is left out, which not every reader expects",
         "sequence_id": "a full row has none; ids of several parts whose layout has no room in 64 "
         f"bits are replaced by ones made from the position; {POSITIONS}",
-        "source_time": "oms-default has whole seconds; finer digits are cut off",
+        "source_time": "oms-default has whole seconds; finer digits are dropped",
     },
     limits=(NULL_IS_UNTOUCHED,),
     unnumbered="oms",

@@ -16,7 +16,7 @@ ENVELOPE = Envelope(
     sequence="`scn`, then the place of `idx` if there is one; without `scn` partition and offset",
     carries=frozenset({"before_image", "operations", "delete", "key_change", "exact_numbers"}),
     partly={
-        "types": "oms-shareplex distinguishes numbers and texts and nothing more; declare the "
+        "types": "oms-shareplex distinguishes numbers and texts only; declare the "
         "types under tables when it is read",
         "key_columns": "oms-shareplex has the values of a key and not its columns; declare the "
         "key under tables when it is read",
@@ -26,16 +26,16 @@ ENVELOPE = Envelope(
         "rollback",
         "full_rows": "a snapshot row with a position of its own is written as an insert",
         "sequence_id": f"a full row has none; {POSITIONS}",
-        "source_time": "oms-shareplex has whole seconds; finer digits are cut off",
+        "source_time": "oms-shareplex has whole seconds; finer digits are dropped",
     },
     limits=(NULL_IS_UNTOUCHED,),
     unnumbered="shareplex",
     layouts=(SequenceLayout(("scn", "place in idx"), (5,), 10**15),),
     not_written={
-        "meta.size": "carried on from messages of OMS, made for no others",
-        "meta.idx": "carried on from messages of OMS; the place in a transaction of other "
+        "meta.size": "copied from messages of OMS, not made for other sources",
+        "meta.idx": "copied from messages of OMS; the place in a transaction of other "
         "sources is part of scn",
-        "meta.seq": "carried on from messages of OMS, made for no others",
+        "meta.seq": "copied from messages of OMS, not made for other sources",
     },
     decoder=Named("waybill.envelopes.oms.shareplex.decoder:OmsShareplexDecoder"),
     encoder=Named("waybill.envelopes.oms.shareplex.encoder:OmsShareplexEncoder"),
