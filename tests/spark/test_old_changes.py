@@ -11,9 +11,10 @@ from tests.spark.test_jobs import canal
 from tests.spark.test_retention import BROKEN, Line, order
 from waybill.convert.beginning import why_waits
 from waybill.lake import Branch, Lake
-from waybill.lake.table_properties import CUT_TABLES
+from waybill.lake.table_properties import KEPT_SINCE, cut_tables
 from waybill.lake.upkeep import MEANWHILE
 from waybill.overview.row_changes import changes_of_row
+from waybill.upkeep import retention
 from waybill.upkeep.old_changes import OTHER_ORDER, PLACED_FILES
 from waybill.upkeep.retention import delete_messages
 
@@ -38,6 +39,11 @@ def line(spark: Any, migration: Any, tmp_path: Path) -> Line:
 
 def note(text: str) -> bytes:
     return canal("INSERT", {"id": "1", "title": text}, table="notes")
+
+
+def part(kind: str, title: str, table: str) -> bytes:
+    old = [{"title": "?"}] if kind == "UPDATE" else None
+    return canal(kind, {"id": "1", "title": title}, old=old, table=table)
 
 
 def changes(line: Line, table: str = "orders") -> list[tuple[str, str]]:
@@ -106,18 +112,67 @@ def test_upkeep_that_is_killed_says_first_what_it_deletes(
             delete_messages(line.spec, line.lake, "changes", later)
     assert len(changes(line)) == 3
     assert line.lake.changes_since("shop.orders") is not None
-    set_properties = Lake.set_properties
-
-    def of_another(lake: Lake, table: str, marks: dict[str, str]) -> None:
-        set_properties(lake, table, {**marks, CUT_TABLES: "{}"})
-
-    with monkeypatch.context() as patched:
-        # What another upkeep sets that has read the properties before.
-        patched.setattr(Lake, "set_properties", of_another)
-        assert line.upkeep()["changes"].left == MEANWHILE
-    assert len(changes(line)) == 3
     assert line.upkeep()["changes"].messages == 1
     assert changes(line) == [("b1", "a"), ("b1", "c")]
+
+
+MOMENTS = {
+    "before it has said what goes": (retention, "change_properties"),
+    "before it has moved the table": (Branch, "fast_forward"),
+}
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["earlier", "later"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_of_two_upkeeps_at_once_none_unsays_what_the_other_deletes(
+    line: Line, monkeypatch: pytest.MonkeyPatch, moment: str, first: int
+) -> None:
+    """A whole one runs in the middle of another one, which has found what is to go."""
+    limits = []
+    for batch, table in (("b1", "orders"), ("b2", "parts")):
+        titles = [("INSERT", "a"), ("UPDATE", "b"), ("UPDATE", "c")]
+        line.batch(batch, *(part(kind, title, table) for kind, title in titles))
+        time.sleep(0.1)
+        limits.append(int(time.time() * 1000))
+        time.sleep(0.1)
+    other, came = Lake.open(line.spark, line.spec), list[object]()
+    where, name = MOMENTS[moment]
+    real = getattr(where, name)
+
+    def whole() -> None:
+        if not came:
+            came.append(None)
+            came[:] = delete_messages(line.spec, other, "changes", limits[not first])
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        if came or where is Branch:
+            whole()
+            return real(*given, **named)
+        *place, make = given
+
+        def made(there: Any) -> Any:
+            marks = make(there)
+            whole()
+            return marks
+
+        return real(*place, made)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(where, name, meanwhile)
+        done = delete_messages(line.spec, line.lake, "changes", limits[first])
+    assert done == (0, MEANWHILE)
+    assert came == [2 if first == 0 else 1, None]
+    properties = line.lake.properties(line.lake.log("changes"))
+    assert properties[KEPT_SINCE] == str(limits[1])
+    assert cut_tables(properties).keys() == {"shop.orders", "shop.parts"}
+    assert changes(line) == [("b1", "a"), ("b1", "c")]
+    line.upkeep()
+    assert changes(line, "parts") == [("b2", "a"), ("b2", "c")]
+    assert [row["title"] for row in line.images()] == ["c"]
+
+
+def test_nothing_goes_where_order_may_be_another_one(line: Line) -> None:
+    line.batch("b1", order(1, "a"), order(1, "b", "UPDATE"), order(1, "c", "UPDATE"))
     by_time = line.spec.order.model_copy(update={"ambiguous": "source_time"})
     other = line.spec.model_copy(update={"order": by_time})
     assert line.upkeep(other)["changes"].left == OTHER_ORDER

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.spark.test_convert import Line, half, insert
 from tests.spark.test_mapping import TABLES, message, publish, published, row, rows_of, statement
 from waybill import cli
+from waybill.convert.stage import run_convert
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
@@ -17,6 +19,7 @@ from waybill.lake.rebuilt_rows import ADDED_TO
 from waybill.lake.table_properties import KEPT_SINCE
 from waybill.lake_columns import REBUILT
 from waybill.overview.row_changes import changes_of_row
+from waybill.stage_context import Options, StageContext
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 pytestmark = pytest.mark.spark
@@ -305,6 +308,44 @@ def test_a_table_that_has_another_name_now_keeps_its_rows(spark, spec, tmp_path)
     assert rows_of(spark, named, "shop.persons") == rows_of(spark, named, "shop.people") == [row(1)]
     (warning,) = waybill.stage("convert").warnings
     assert warning.startswith("no message of the archive is of shop.people as the migration maps")
+
+
+@pytest.mark.parametrize("then", ["take", "refuse", "stop"])
+def test_halves_whose_wait_was_ended_do_not_wait_again(spark, migration, tiny, tmp_path, then):
+    """Those whose other half has come since meet it, and those that still wait go on waiting."""
+
+    def line(**halves) -> Line:
+        return Line(spark, migration(envelope=tiny, halves=halves), tmp_path / "in")
+
+    hasty = line(longest_wait="0s", then="refuse" if then == "refuse" else "take")
+    hasty.batch(
+        "b1",
+        [
+            *(insert(key, int(key)) for key in "12"),
+            half("after", "1", 7, v="new"),
+            half("before", "2", 8, v="old"),
+            half("after", "2", 9, v="late"),
+        ],
+    )
+    ended = hasty.batch("b2", [half("before", "2", 9, v="before late"), insert("3", 10)])
+    assert ended.refused == {"pair": 2 if then == "refuse" else 1}
+    patient = line(longest_wait="24h", then=then)
+    patient.batch("b3", [half("after", "3", 11, v="waits")])
+    options = Options("reload", tables=("shop.t",))
+    report = run_convert(
+        patient.spec, StageContext(spark, patient.lake, patient.spec, "b4", options)
+    )
+    waiting = [(r.key, r.half) for r in patient.changes("outcome = 'waiting'")]
+    again = [('{"id":"1"}', "after"), ('{"id":"2"}', "before")] if then == "stop" else []
+    assert waiting == [*again, ('{"id":"3"}', "after")]
+    assert report.waiting == len(waiting)
+    assert report.refused == {"take": {"pair": 1}, "refuse": {"pair": 2}, "stop": {}}[then]
+    came = patient.changes("batch = 'b4' AND outcome = 'ok'")
+    assert [(r.key, r.before is not None) for r in came if r.operation == "update"] == [
+        *([('{"id":"1"}', False)] if then == "take" else []),
+        ('{"id":"2"}', True),
+    ]
+    report.reconcile()
 
 
 def test_a_reload_before_anything_was_read(spark, spec, tmp_path):

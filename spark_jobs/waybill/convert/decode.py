@@ -199,7 +199,7 @@ class Decoding:
         return [c.batch for c in lake.between(table, after, self.branch.base)]
 
     def _replay(self, span: Span, batches: list[str] | None, report: StageReport) -> bool:
-        """Decode refused messages once more; rows of theirs that were taken before stay.
+        """Decode refused messages once more; rows of theirs that were taken stay.
 
         What was refused before is no longer in quarantine, what is refused again is so anew.
 
@@ -233,9 +233,13 @@ class Decoding:
             *MESSAGE.names
         )
         rows_before = self.reload.counting(before)
-        taken = rows_before.where("outcome NOT IN ('refused', 'schema', 'replayed')").join(
-            F.broadcast(refused), place, "left_semi"
-        )
+        taken = rows_before.where("outcome NOT IN ('refused', 'schema', 'replayed')")
+        # A reload has brought rows of the same messages, which are written once.
+        brought = self.branch.added().where("outcome <> 'schema'")
+        taken = taken.unionByName(brought.where("outcome <> 'refused'")).select(*place, "index")
+        brought = brought.where("outcome = 'refused'").select(*place, "index")
+        taken = taken.join(F.broadcast(refused), place, "left_semi")
+        brought = brought.join(F.broadcast(refused), place, "left_semi")
         tally = Tally(self.context.spark.sparkContext)
 
         def decode() -> tuple[DataFrame, DataFrame, int]:
@@ -243,10 +247,9 @@ class Decoding:
             decoded = made.persist()
             rows = decoded.where("outcome <> 'schema'")
             # A refusal may be of the whole message, also where some rows of it were taken before.
-            again = rows.where("outcome = 'refused'")
-            others = rows.where("outcome <> 'refused'").join(
-                taken.select(*place, "index"), [*place, "index"], "left_anti"
-            )
+            own = [*place, "index"]
+            again = rows.where("outcome = 'refused'").join(brought, own, "left_anti")
+            others = rows.where("outcome <> 'refused'").join(taken, own, "left_anti")
             fresh = others.unionByName(again).persist()
             try:
                 with unwrapped():

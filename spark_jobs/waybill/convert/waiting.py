@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
 from waybill.errors import Code, WaitingError
-from waybill.lake_columns import CHANGES
+from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.spark_tasks.worker_startup import light
 from waybill.spec.durations import seconds_of
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 REASON = "pair"
 """Class of the refusal of a half that waited too long."""
 
+_ENDED = "_ended"
+
 
 def end_waiting(
     context: StageContext, branch: Branch, sizes: RowSizes, report: StageReport
@@ -33,7 +35,7 @@ def end_waiting(
     """Stop, put aside or take, where halves have waited longer than the migration allows.
 
     With `then: take` and no time to wait, after images are taken at once: the topic's updates have
-    no before image.
+    no before image. What a reload brings again does not wait once more.
 
     Args:
         context: the stage.
@@ -59,7 +61,11 @@ def end_waiting(
     is_late = F.col("batch").isin(old)
     if rule.then == "take" and not seconds_of(rule.longest_wait):
         is_late |= F.col("half") == "after"
-    late = waiting.where(is_late).orderBy("topic", "partition", "offset")
+    if context.options.mode == "reload" and rule.then != "stop":
+        waiting = _with_ended(waiting, context, branch)
+        is_late |= F.col(_ENDED) & (F.col("batch") == report.batch)
+    rest = waiting.where(~is_late).select(*CHANGES.names)
+    late = waiting.where(is_late).select(*CHANGES.names).orderBy("topic", "partition", "offset")
     counts = {row.half: row["count"] for row in late.groupBy("half").count().collect()}
     count = sum(counts.values())
     if not count:
@@ -81,7 +87,7 @@ def end_waiting(
         )
         raise WaitingError(message, code=Code.UPDATE_HALF_OVERDUE)
     taken = counts.get("after", 0) if rule.then == "take" else 0
-    _put_aside(branch, _ended(late, rule, report.batch), waiting.where(~is_late), sizes)
+    _put_aside(branch, _ended(late, rule, report.batch), rest, sizes)
     report.waiting -= count
     report.rows_out += taken
     if count > taken:
@@ -91,6 +97,19 @@ def end_waiting(
         without = counted(taken, "after image is an update", "after images are updates")
         done = f"; {without} without before image" if taken else ""
         report.warnings.append(f"{what_waits}, the first at {place}: {what}{done}")
+
+
+def _with_ended(waiting: DataFrame, context: StageContext, branch: Branch) -> DataFrame:
+    """Waiting rows, each with whether batches of before have ended the wait of the same message.
+
+    A reload brings it again, and it has waited long enough.
+    """
+    log = context.lake.read(branch.table, branch.base)
+    alone = "outcome = 'ok' AND operation = 'update' AND before IS NULL"
+    refused = f"outcome IN ('refused', 'replayed') AND reason_kind = '{REASON}'"
+    ended = log.where(f"({alone}) OR ({refused})").select(*CHANGE_PLACE).distinct()
+    ended = ended.withColumn(_ENDED, F.lit(True))
+    return waiting.join(ended, [*CHANGE_PLACE], "left").fillna(False, [_ENDED])
 
 
 def _ended(late: DataFrame, rule: Halves, batch: str) -> DataFrame:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
+from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.merge.increment import NO_SEQUENCE, QUALIFIED
 from waybill.order import placed_after
 
@@ -156,7 +157,9 @@ class Statements:
         before = self.increment.merged_before().where("outcome = 'ok'")
         asked = before.where(F.col("operation") == operation).where(NO_SEQUENCE)
         newest = self._newest_before(asked, self.increment.upto)
-        was = self._newest_before(asked, self.increment.after)
+        # What a reload of the batch brings again counted then: it has not come late.
+        counted = RebuiltTables(self.increment.lake, self.increment.after)
+        was = self._newest_before(asked, self.increment.after, counted)
         rows = [row for row in self._rows(asked) if newest.get(_place(row)) is not None]
         dialects = self._dialects(rows)
         found = []
@@ -184,7 +187,9 @@ class Statements:
         ids = {row.schema_id for row in rows if row.ddl_text is not None and row.schema_id}
         return {id_: schema.dialect for id_, schema in self.increment.schemas_of(ids).items()}
 
-    def _newest_before(self, statements: DataFrame, upto: int | None) -> dict[_Place, str]:
+    def _newest_before(
+        self, statements: DataFrame, upto: int | None, rebuilt: RebuiltTables | None = None
+    ) -> dict[_Place, str]:
         """Of each statement without a sequence id, the highest one of its table in front of it.
 
         Changes of earlier batches count, and so do those that are merged later.
@@ -192,9 +197,10 @@ class Statements:
         Args:
             statements: rows of `changes`.
             upto: newest snapshot of `changes` whose rows are looked at.
+            rebuilt: which of them count; those that do with the batch where it is None.
         """
         log = self.increment.lake.read(self._table, upto)
-        every = self.increment.rebuilt.counting(log).where(_COUNTS)
+        every = (rebuilt or self.increment.rebuilt).counting(log).where(_COUNTS)
         table = F.expr(QUALIFIED).alias("qualified")
         alone = statements.where(NO_SEQUENCE).select(
             "topic", "partition", F.col("offset").alias("at"), table

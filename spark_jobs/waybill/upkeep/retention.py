@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
+from waybill.lake.changed_properties import change_properties
 from waybill.lake.names import literal
 from waybill.lake.table_properties import deletion_marks
 from waybill.lake.upkeep import BUSY, MEANWHILE, STAGE, clear_away
@@ -120,13 +121,10 @@ def delete_batches(
             count = sum(_delete(lake, log, branch, some) for some in _several(going))
         if count:
             # First: an archive must not look whole that is not. If this run ends here, or another
-            # one has moved the table, the next upkeep deletes what is said to be gone.
-            lake.set_properties(table, deletion_marks(lake.properties(table), oldest_ms, cut))
+            # one has moved the table, the next upkeep deletes what is said to be gone. What another
+            # upkeep has said meanwhile stays, whichever of the two moves the table.
+            change_properties(lake, table, lambda there: deletion_marks(there, oldest_ms, cut))
             if of_changes and is_read(lake):
-                return 0, MEANWHILE
-            # Another upkeep may have set its own in the place of these.
-            now = lake.properties(table)
-            if not deletion_marks(now, oldest_ms, cut).items() <= now.items():
                 return 0, MEANWHILE
             branch.fast_forward(alone=True)
         return count, None

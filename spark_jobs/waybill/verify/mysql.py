@@ -12,7 +12,9 @@ SNAPSHOT".
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -233,6 +235,8 @@ class MySQL(Database):
         number = column.type.is_integer or kind in ("bit", "boolean")
         if number and _INTEGER.fullmatch(text):
             return text
+        if kind == "float32":
+            return _double_of_float(text)
         if kind == "timestamptz":
             text = text.removesuffix("Z")
         return str(self._session.escape(text))
@@ -275,6 +279,20 @@ def _selected(column: SourceColumn) -> str:
         # FLOAT is printed with six digits only, DOUBLE(M,D) with D behind the point.
         return f"({name} * 1e0)"
     return name
+
+
+def _double_of_float(text: str) -> str:
+    """A number of 32 bits as what the server compares a FLOAT as: the double of the same value.
+
+    A FLOAT that shows as 0.1 is 0.10000000149…, and equals no 0.1. A text that is no number is of
+    no row.
+    """
+    try:
+        (value,) = struct.unpack("<f", struct.pack("<f", float(text)))
+    except (ValueError, OverflowError):
+        return "NULL"
+    # With an exponent it is a double, and no decimal.
+    return f"{value:.17e}" if math.isfinite(value) else "NULL"
 
 
 def _column(name: str, declared: str, data_type: str) -> SourceColumn:

@@ -10,7 +10,9 @@ import pytest
 from tests.property.merge_histories import history, misfit
 from tests.spark.merge.merge_lake import change_row, merge, put, rows_of, schema
 from tests.spark.merge.test_merge_histories import deal
+from tests.spark.merge.test_merge_stage import TABLE, images, row
 from tests.spark.merge.test_rebuilt_tables import marks, step
+from tests.spark.merge.test_statements_without_ids import TIER, statement
 from tests.spark.seeds import SEEDS
 from tests.unit.verify.test_canonical import column
 from waybill.convert.linked_keys import groups
@@ -178,3 +180,27 @@ def test_a_row_that_no_change_made_goes_and_verification_looks_at_it_again(lake,
     compared = Compared(*facts, ("id",), read=columns, masks=(None,))
     upto = lake.head(lake.log("changes"))
     assert changed_keys(lake, compared, ("shop", "", "many"), after, upto) == {'["9"]'}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_statement_without_an_id_stays_where_it_is(lake, migration, late: bool) -> None:
+    """The change in front of it that gives it its number comes again. It is not late, unless one
+    with a higher number comes as well; else rows of other keys keep every byte."""
+    spec, name = migration(), "shop.t"
+    in_front = row(8, 2, place=(0, 2), n="1")
+    first = [row(7, 1, place=(0, 1), n="1"), in_front, statement(TIER)]
+    put(lake, "b0", [*first, row(20, 3, place=(1, 1), n="1")], [TABLE])
+    step(lake, spec, "b0")
+    full = lake.merged_tables()[name]
+    was = {row._waybill_key: row for row in lake.read(full).collect()}
+    anew = [{**mark, "key": '{"id":"2"}'} for mark in marks(name, ("b0", "b1"), "b1")]
+    behind = [row(30, 4, place=(0, 3), n="1")] if late else []
+    put(lake, "b1", [in_front, *behind, *anew], [TABLE], {REBUILT_KEYS: {name: "b1"}})
+    report = step(lake, spec, "b1")
+    assert report.details[name]["rows that were made anew"] == 1
+    now = {row._waybill_key: row for row in lake.read(full).collect()}
+    assert now['{"id":"1"}'] == was['{"id":"1"}']
+    assert (now['{"id":"3"}'] == was['{"id":"3"}']) is not late
+    tiers = {image["id"]: image.get("tier") for image in images(lake)}
+    assert tiers.pop("4", "basic") == tiers["1"] == tiers["2"] == "basic"
+    assert tiers["3"] == ("basic" if late else None)

@@ -94,6 +94,69 @@ def test_what_cannot_be_meant_is_refused(plain, said, sentence):
     assert plain.received == []
 
 
+NO_FILES = {"check_hostname": False, "verify_mode": False}
+OF_CA = {"ca": "/a", "check_hostname": False, "verify_mode": True}
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "given"),
+    [
+        ("DISABLED", None, {"ssl_disabled": True}),
+        ("disabled", False, {"ssl_disabled": True}),
+        ("DISABLED", {}, {"ssl_disabled": True}),
+        ("PREFERRED", None, {}),
+        ("PREFERRED", "", {}),
+        ("REQUIRED", None, {"ssl": NO_FILES}),
+        ("REQUIRED", True, {"ssl": NO_FILES}),
+        ("REQUIRED", {"cert": "/c", "key": "/k"}, {"ssl": NO_FILES | {"cert": "/c", "key": "/k"}}),
+        ("REQUIRED", '{"ca": "/a"}', {"ssl": OF_CA}),
+        ("REQUIRED", {"ca": "/a", "verify_mode": False}, {"ssl": OF_CA | {"verify_mode": False}}),
+        ("VERIFY_CA", {"ca": "/a"}, {"ssl": OF_CA}),
+        ("VERIFY_CA", {"ca": "/a", "check_hostname": False}, {"ssl": OF_CA}),
+        ("VERIFY_IDENTITY", {"ca": "/a"}, {"ssl": OF_CA | {"check_hostname": True}}),
+    ],
+)
+def test_the_mode_of_a_connection_of_airflow(mode, said, given):
+    connection = Connection("source", "mysql", extra={"ssl_mode": mode, "ssl": said})
+    assert tls_of(connection) == given
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "sentence"),
+    [
+        ("VERIFY", None, "is 'VERIFY': give DISABLED, PREFERRED, REQUIRED, VERIFY_CA"),
+        (True, None, "is True: give DISABLED"),
+        ("DISABLED", True, "is DISABLED, and ssl asks for something else"),
+        ("DISABLED", {"ca": "/a"}, "is DISABLED, and ssl asks for something else"),
+        ("PREFERRED", {"cert": "/c"}, "is PREFERRED, and ssl asks for something else"),
+        ("PREFERRED", False, "is PREFERRED, and ssl asks for something else"),
+        ("REQUIRED", False, "is REQUIRED, and ssl asks for something else"),
+        ("VERIFY_CA", None, "is VERIFY_CA, and ssl names no ca or capath"),
+        ("VERIFY_IDENTITY", {"ca": None, "cert": "/c"}, "ssl names no ca or capath"),
+        ("VERIFY_IDENTITY", {"ca": "/a", "check_hostname": False}, "asks for something else"),
+        ("VERIFY_CA", {"ca": "/a", "verify_mode": "none"}, "asks for something else"),
+        ("REQUIRED", {"ssl_ca": "/a"}, "has the unknown ssl_ca"),
+    ],
+)
+def test_a_mode_that_cannot_be_meant_is_refused(plain, mode, said, sentence):
+    with pytest.raises(ConfigurationError, match=sentence) as error:
+        asked(plain.port, ssl_mode=mode, ssl=said)._open()
+    assert error.value.code == Code.CONNECTION_INVALID
+    assert "the connection source: ssl" in str(error.value)
+    assert plain.received == []
+
+
+def test_a_mode_decides_what_a_server_is_sent(plain):
+    with pytest.raises(ConfigurationError, match="SSL is required"):
+        asked(plain.port, ssl_mode="REQUIRED")._open()
+    assert b"reader" not in b"".join(plain.received)
+    for mode in ("DISABLED", "PREFERRED", ""):
+        plain.received.clear()
+        with pytest.raises(ConfigurationError, match="Access denied"):
+            asked(plain.port, ssl_mode=mode)._open()
+        assert b"reader" in b"".join(plain.received)
+
+
 def test_an_object_of_a_text_is_taken_as_it_is():
     given = Connection("source", "mysql", extra={"ssl": '{"ca": "/a", "cert": "/b", "key": "/c"}'})
     assert tls_of(given) == {"ssl": {"ca": "/a", "cert": "/b", "key": "/c"}}

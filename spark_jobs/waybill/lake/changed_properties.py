@@ -1,0 +1,37 @@
+"""Properties of tables that rest on what is there, whoever else sets some meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from waybill.lake.catalog import is_java
+
+if TYPE_CHECKING:
+    from waybill.lake.tables import Lake
+
+
+def change_properties(
+    lake: Lake, table: str, make: Callable[[Mapping[str, str]], Mapping[str, str]]
+) -> None:
+    """Set properties of a table in one atomic step with reading those that are there.
+
+    Args:
+        lake: the lake.
+        table: full name.
+        make: what to set, by what is there; called again where another commit came first.
+    """
+    while True:
+        operations = lake.iceberg(table).operations()
+        before = operations.current()
+        there = before.properties()
+        found = {str(key): str(there[key]) for key in there}
+        after = lake.java("org.apache.iceberg.TableMetadata").buildFrom(before)
+        try:
+            operations.commit(before, after.setProperties(dict(make(found))).build())
+        except Exception as error:
+            # Whether one of unknown state went through shows when it is made once more.
+            if is_java(error, "CommitFailedException", "CommitStateUnknownException"):
+                continue
+            raise
+        return
