@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -37,10 +36,10 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def airflow_home() -> Path:
-    """Airflow's home, with a migrated database."""
-    subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True
-    )
+    """Airflow's home, with its database; made here, where Airflow is imported already."""
+    from airflow.utils.db import initdb
+
+    initdb()
     return HOME
 
 
@@ -109,9 +108,25 @@ elif act != "silent":
 '''
 
 
+SUBMIT = f"""\
+#!/bin/sh
+# Stands for spark-submit: starts the script as it does, but by no Java.
+for word; do
+    shift
+    case $word in *.py) exec "{sys.executable}" "$word" "$@" ;; esac
+done
+exit 64
+"""
+
+
 @pytest.fixture
-def fake_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def fake_stages(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
     """Puts scripts in the place of the stages' own; they report, or do what they are told.
+
+    Only a test that is marked `spark` has the real spark-submit start them: its two Javas, of which
+    nothing is asked, take longer than all the rest of a task.
 
     Returns a function that says what one stage shall do, and without arguments tells all calls.
     """
@@ -119,6 +134,12 @@ def fake_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
     folder, calls = tmp_path / "jobs", tmp_path / "calls.jsonl"
     folder.mkdir()
+    if request.node.get_closest_marker("spark") is None:
+        submit = tmp_path / "bin" / "spark-submit"
+        submit.parent.mkdir()
+        submit.write_text(SUBMIT)
+        submit.chmod(0o755)
+        monkeypatch.setenv("PATH", str(submit.parent), prepend=os.pathsep)
     for stage, script in SCRIPTS.items():
         (folder / script).write_text(FAKE.format(stage=stage), encoding="utf-8")
     monkeypatch.setenv("WAYBILL_SPARK_JOBS", str(folder))

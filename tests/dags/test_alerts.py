@@ -79,9 +79,7 @@ def mail(monkeypatch) -> Iterator[Letters]:
 
 
 @pytest.fixture
-def run(airflow_home, migrations, fake_stages, monkeypatch, tmp_path):
-    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
-
+def run(airflow_home, migrations, fake_stages):
     def start(more: str = ALERTS) -> dict[str, str]:
         migrations("small", more)
         bag = DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)

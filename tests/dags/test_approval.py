@@ -229,9 +229,8 @@ def test_without_ask_nobody_is_asked(run, stages, migrations):
 
 
 @pytest.fixture
-def gate(migrations, fake_stages, monkeypatch, tmp_path):
+def gate(migrations, fake_stages, monkeypatch):
     monkeypatch.setattr(ExecutorSafeguard, "test_mode", True)
-    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
     file = migrations("small", more=ASK)
     return GateOperator(
         task_id="validate",

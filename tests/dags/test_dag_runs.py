@@ -16,9 +16,8 @@ pytestmark = pytest.mark.airflow
 
 
 @pytest.fixture
-def run(airflow_home, migrations, fake_stages, monkeypatch, tmp_path):
+def run(airflow_home, migrations, fake_stages):
     """Runs the DAG of a small migration; returns the run, its states and its reports."""
-    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
     migrations("small")
 
     def start(**conf):
@@ -33,6 +32,7 @@ def run(airflow_home, migrations, fake_stages, monkeypatch, tmp_path):
     return start
 
 
+@pytest.mark.spark
 def test_every_stage_gets_the_batch_of_the_run_and_returns_its_report(run, fake_stages):
     ended, states, values = run()
     assert states == dict.fromkeys(STAGES, "success")

@@ -26,9 +26,8 @@ pytestmark = pytest.mark.airflow
 
 
 @pytest.fixture(autouse=True)
-def _outside_of_a_run(monkeypatch, tmp_path):
+def _outside_of_a_run(monkeypatch):
     monkeypatch.setattr(ExecutorSafeguard, "test_mode", True)
-    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
 
 
 def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> StageOperator:
@@ -44,6 +43,7 @@ def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> St
     )
 
 
+@pytest.mark.spark
 def test_the_report_comes_back(migrations, fake_stages):
     file = migrations("shop")
     report = stage(file).execute({})
@@ -94,6 +94,7 @@ def test_what_is_submitted(migrations, fake_stages, capsys):
     assert "merge_tables.py --migration" in command
 
 
+@pytest.mark.spark
 def test_the_log_is_the_stage_s_own(migrations, fake_stages, capsys):
     stage(migrations("shop")).execute({})
     command, *after = log_lines(capsys)
@@ -141,14 +142,18 @@ def test_a_verification_alone_is_given_the_login_of_the_database(
 @pytest.mark.parametrize(
     ("act", "error", "says"),
     [
-        (ERROR, AirflowFailException, "GateError: the gate said no"),
+        pytest.param(
+            ERROR, AirflowFailException, "GateError: the gate said no", marks=pytest.mark.spark
+        ),
         (
             {**ERROR, "kind": "ConflictError", "message": "another run", "transient": True},
             StageInterrupted,
             "ConflictError: another run",
         ),
         ({**ERROR, "code": "WB-5001"}, AirflowFailException, "^WB-5001: the gate said no$"),
-        ("kill", StageInterrupted, "the merge stage ended with"),
+        pytest.param(
+            "kill", StageInterrupted, "the merge stage ended with", marks=pytest.mark.spark
+        ),
         ("silent", AirflowFailException, "ended without a report"),
     ],
 )
@@ -228,6 +233,7 @@ def test_no_connection_is_said_and_not_taken_for_yarn(migrations, fake_stages):
     assert fake_stages() == []
 
 
+@pytest.mark.spark
 def test_secrets_reach_spark_and_nothing_else(migrations, fake_stages, monkeypatch, capsys):
     """Spark settings of a migration may come from the environment, because they are secret."""
     monkeypatch.setenv("KEY", "hunter2 \\ = #é")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.spark.stored_lake import PLACE, feed, message, migration, order, unpacked
-from tests.unit.cli.command_line import waybill
+from tests.unit.cli.command_line import waybill_process
 from waybill import jobs
 from waybill.lake import Lake
 from waybill.spec.migration import Migration
@@ -109,7 +109,7 @@ def test_targets_get_what_is_new_and_nothing_twice(spec) -> None:
 def test_what_it_refused_is_still_listed(spec, tmp_path) -> None:
     file = tmp_path / "stored.yaml"
     file.write_text(json.dumps(migration()))
-    status = waybill("status", str(file), "--json").stdout.splitlines()
+    status = waybill_process("status", str(file), "--json").stdout.splitlines()
     assert {json.loads(line).get("batch") for line in status} == {"b3", None}
-    listed = waybill("quarantine", "list", str(file), "--json").stdout.splitlines()
+    listed = waybill_process("quarantine", "list", str(file), "--json").stdout.splitlines()
     assert [(row["batch"], row["offset"]) for row in map(json.loads, listed)] == [("b1", 4)]

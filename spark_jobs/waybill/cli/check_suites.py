@@ -80,6 +80,7 @@ def _on_profiles(
     spec: Migration, suites: list[tuple[str, Suite]], changes: list[Change], targets: int
 ) -> Iterator[Finding]:
     from waybill.validate.expectations import run_suites
+    from waybill.validate.ranges import check_ranges
     from waybill.validate.result import TRENDS
     from waybill.validate.trends import NO_AGES, trends_profile
 
@@ -87,11 +88,12 @@ def _on_profiles(
     profiles[TRENDS] = trends_profile(profiles["changes"], profiles["tables"], NO_AGES, ())
     invented = [name for name, rows in profiles.items() if not rows]
     profiles = {name: rows or [_nothing(name)] for name, rows in profiles.items()}
+    parameters = {"max_refused_share": spec.quality.max_refused_share}
     for about, suite in suites:
         try:
-            checks = run_suites(
-                [suite], profiles, {"max_refused_share": spec.quality.max_refused_share}
-            )
+            checks = check_ranges(suite, profiles[suite.over.name], parameters)
+            if checks is None:
+                checks = run_suites([suite], profiles, parameters)
         except ConfigurationError as error:
             yield Finding(about, WRONG, str(error))
             continue

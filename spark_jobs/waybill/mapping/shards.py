@@ -178,7 +178,7 @@ def of_several(
     statement = parsed(text, source.dialect) if text and _EMPTIES.search(text) else None
     if statement is None:
         return None
-    tree, dialect = statement
+    tree, dialect = statement[0].copy(), statement[1]
     nodes = _tables_emptied(tree)
     found = [_found(node, source, find) for node in nodes]
     of: dict[str, list[MappedTable]] = {}

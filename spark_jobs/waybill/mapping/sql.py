@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,12 @@ def dialects_of(dialect: str) -> list[str]:
     return [DIALECTS[dialect]] if dialect in DIALECTS else ["mysql", "postgres"]
 
 
+@lru_cache(maxsize=4)
 def parse(text: str, dialect: str) -> exp.Expr | None:
     """A statement; None where it cannot be read.
+
+    Several questions are asked of one statement, each by another module, so its tree is kept for
+    all of them: whoever changes it takes a copy.
 
     Args:
         text: one statement.

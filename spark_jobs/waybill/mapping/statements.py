@@ -68,6 +68,7 @@ def mapped_statement(
         return None
     if not _defines(tree) and not mapped.rows_stay:
         return None
+    tree = tree.copy()
     if isinstance(tree, exp.Alter):
         if any(
             isinstance(option, exp.ToTableProperty) for option in tree.args.get("options") or ()
@@ -102,6 +103,8 @@ def _defines(tree: exp.Expr) -> bool:
 
 def parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
     """A statement and the dialect that it is read in; None where it cannot be read.
+
+    The tree is shared, see `waybill.mapping.sql.parse`.
 
     Args:
         text: one statement.

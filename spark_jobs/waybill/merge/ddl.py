@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +28,6 @@ from waybill.types import LogicalType, parse_type
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_parse = lru_cache(maxsize=4)(parse)  # several questions are asked of one statement
 _EMPTIES = re.compile(r"(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE)
 _ALTER = re.compile(r"alter\b", re.IGNORECASE)
 _EXACT = {DIALECTS[name]: exact for name, exact in EXACT.items()}
@@ -77,7 +75,7 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
     from sqlglot import exp
 
     for name in dialects_of(dialect):
-        statement = _parse(text, name)
+        statement = parse(text, name)
         if isinstance(statement, exp.Alter):
             return _alteration(statement, name, dialect in DIALECTS)
     raise UnreadableStatement(text)
@@ -95,7 +93,7 @@ def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
     from sqlglot import exp
 
     for name in dialects_of(dialect):
-        found = _parse(text, name)
+        found = parse(text, name)
         if isinstance(found, exp.Drop | exp.Create):
             of_table = found.args.get("kind") == "TABLE" and not found.args.get("temporary")
             tables = list(found.find_all(exp.Table)) if of_table else []

@@ -1,13 +1,14 @@
-"""The command line as a process, and a file for it to read."""
+"""The command line, here or as a process, and a file for it to read."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
-from contextlib import redirect_stdout
-from io import StringIO
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -18,8 +19,8 @@ PROJECT = Path(__file__).resolve().parents[3]
 CONVERT = [sys.executable, "-m", "waybill.cli", "convert", "--from", "canal", "--to", "canal"]
 
 
-def waybill(*words: object, given: bytes | None = None, **environment: str):
-    """Run the command as people do."""
+def waybill_process(*words: object, given: bytes | None = None, **environment: str):
+    """Run the command as people do: in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "waybill.cli", *map(str, words)],
         input=given,
@@ -29,14 +30,29 @@ def waybill(*words: object, given: bytes | None = None, **environment: str):
     )
 
 
-def waybill_here(*words: object) -> tuple[int, str]:
-    """How the command ends, and what it prints, when this process runs it.
+def waybill(*words: object, given: bytes = b"", **environment: str):
+    """Run the command in this process, into pipes.
 
-    For what is said of many cases: a process of its own reads Great Expectations anew each time.
+    A process of its own loads all libraries anew each time, and does nothing else for seconds.
     """
-    with redirect_stdout(StringIO()) as printed, pytest.raises(SystemExit) as end:
+    printed, said = io.BytesIO(), io.BytesIO()
+    with (
+        patch.dict(os.environ, environment),
+        patch.object(sys, "stdin", text_over(io.BytesIO(given))),
+        redirect_stdout(text_over(printed)) as out,
+        redirect_stderr(text_over(said)) as errors,
+        pytest.raises(SystemExit) as end,
+    ):
         main([*map(str, words)])
-    return end.value.code, printed.getvalue()
+    out.flush()
+    errors.flush()
+    command = ["waybill", *map(str, words)]
+    return subprocess.CompletedProcess(command, end.value.code, printed.getvalue(), said.getvalue())
+
+
+def text_over(stream: io.BytesIO) -> io.TextIOWrapper:
+    """A stream of text that leaves its bytes with another."""
+    return io.TextIOWrapper(stream, encoding="utf-8", write_through=True)
 
 
 def messages_in(folder: Path) -> Path:

@@ -158,7 +158,8 @@ def test_an_expectation_that_cannot_be_checked(tmp_path, profile, expectation, s
     (text,) = found[f"suite {name}"]
     assert text.startswith("wrong")
     assert said in text
-    assert not caplog.records  # what is wrong is a finding, and no traceback in between
+    # What is wrong is a finding, and no traceback in between. A library that loads may warn.
+    assert not [record for record in caplog.records if record.name != "py.warnings"]
 
 
 def test_what_only_the_conversion_refuses_is_reported_of_the_sample(tmp_path):

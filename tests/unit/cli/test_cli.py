@@ -15,7 +15,7 @@ import pytest
 from rich.text import Text
 from typer.main import get_command
 
-from tests.unit.cli.command_line import CONVERT, PROJECT, messages_in, waybill
+from tests.unit.cli.command_line import CONVERT, PROJECT, messages_in, waybill, waybill_process
 from tests.unit.inprocess.test_converter import canal
 from waybill import jobs
 from waybill.cli.group import EXAMPLE
@@ -35,7 +35,7 @@ def messages(tmp_path):
 
 
 def test_help_teaches_every_command():
-    done = waybill("--help")
+    done = waybill_process("--help")
     assert done.returncode == 0
     for command in (
         "run",
@@ -97,7 +97,7 @@ def test_help_breaks_where_the_terminal_ends():
 def test_the_version():
     from importlib.metadata import version
 
-    assert waybill("--version").stdout.decode() == f"waybill {version('waybill')}\n"
+    assert waybill_process("--version").stdout.decode() == f"waybill {version('waybill')}\n"
 
 
 HELD = """
@@ -321,7 +321,7 @@ def test_a_setting_that_is_a_number_is_reported_as_text(messages, tmp_path):
 
 
 def test_a_traceback_comes_only_when_it_is_asked_for():
-    done = waybill("formats", "nope", "--debug")
+    done = waybill_process("formats", "nope", "--debug")
     assert done.returncode != 0
     assert b"Traceback" in done.stderr
 

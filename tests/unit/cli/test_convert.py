@@ -1,4 +1,4 @@
-"""`waybill convert` as a process: files, pipes, and what it ends with."""
+"""`waybill convert`: files, pipes, and what it ends with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.unit.cli.command_line import CONVERT, PROJECT, messages_in, waybill
+from tests.unit.cli.command_line import CONVERT, PROJECT, messages_in, waybill, waybill_process
 from tests.unit.inprocess.test_converter import canal, history, read_lines
 
 
@@ -19,7 +19,7 @@ def messages(tmp_path):
 
 def test_convert_writes_the_file_the_report_and_the_quarantine(messages, tmp_path):
     out, report, aside = (tmp_path / name for name in ("out.jsonl", "r.json", "q.jsonl"))
-    done = waybill(
+    done = waybill_process(
         *("convert", "--from", "canal", "--to", "debezium-json", messages, out),
         *("--report", report, "--quarantine", aside, "--set", "to.tombstones=false"),
     )
@@ -102,7 +102,8 @@ def test_where_all_messages_have_too_many_columns_the_setting_is_named_and_no_en
 
 
 def test_convert_through_pipes_says_nothing_that_is_no_message():
-    done = waybill("convert", "--from", "canal", "--to", "canal", "-", "-", given=canal(1) + b"\n")
+    words = ("convert", "--from", "canal", "--to", "canal", "-", "-")
+    done = waybill_process(*words, given=canal(1) + b"\n")
     assert done.returncode == 0
     assert done.stderr == b""
     assert json.loads(done.stdout)["data"] == json.loads(canal(1))["data"]
@@ -150,7 +151,7 @@ def test_a_conversion_says_why_it_refused_the_first_message(tmp_path, processes)
     wrong = history(1)[0].replace(b'"id"', b'"no"')
     source.write_bytes(b"\n".join([*history(3), b"{", wrong]) + b"\n")
     target = tmp_path / "out.jsonl"
-    done = waybill(*CONVERT[3:], source, target, "--processes", processes)
+    done = waybill_process(*CONVERT[3:], source, target, "--processes", processes)
     assert b"the first: in/0/3, the message is not JSON" in done.stderr
     assert b"waybill detect" not in done.stderr
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.command_line import waybill, waybill_here
+from tests.unit.cli.command_line import waybill, waybill_process
 from tests.unit.inprocess.test_converter import canal, history
 from waybill.cli.formats import settings_of
 from waybill.envelopes import registry
 
 
 def test_formats_as_a_matrix_and_as_json():
-    table = waybill("formats").stdout.decode()
+    table = waybill_process("formats").stdout.decode()
     assert "debezium-json" in table
     assert "unchanged columns" in table
     rows = [json.loads(line) for line in waybill("formats", "--json").stdout.splitlines()]
@@ -83,10 +83,10 @@ def migration(tmp_path: Path, source: list[bytes], **fields: object) -> Path:
 
 
 def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
-    ended, printed = waybill_here("check", file, "--json")
-    assert ended == code, printed
+    done = waybill("check", file, "--json")
+    assert done.returncode == code, done.stdout
     found: dict[str, list[str]] = {}
-    for line in printed.splitlines():
+    for line in done.stdout.splitlines():
         row = json.loads(line)
         found.setdefault(row["about"], []).append(f"{row['verdict']} {row['text']}")
     return found
@@ -99,7 +99,7 @@ def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path)
     assert found["sample"][0].startswith("note the first 7 messages bring 6 changes, 1 is")
     assert any(text.startswith("note types: ") for text in found["target oms-default"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]
-    assert b"ready to run" in waybill("check", file).stdout
+    assert b"ready to run" in waybill_process("check", file).stdout
 
 
 def test_check_ends_with_2_when_something_must_be_mended(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.command_line import PROJECT, waybill
+from tests.unit.cli.command_line import PROJECT, waybill_process
 from waybill.errors import ConfigurationError
 from waybill.lake.java import check_java
 
@@ -52,7 +52,7 @@ def test_there_is_none_on_the_path(tmp_path, monkeypatch):
 
 def test_a_run_says_it_in_one_sentence(tmp_path):
     shop = PROJECT / "migrations" / "shop.yaml"
-    done = waybill("run", shop, WAYBILL_DEMO=str(tmp_path), JAVA_HOME="/nowhere")
+    done = waybill_process("run", shop, WAYBILL_DEMO=str(tmp_path), JAVA_HOME="/nowhere")
     assert done.returncode == 2
     assert done.stderr.decode() == (
         "waybill: WB-1301: there is no Java in JAVA_HOME=/nowhere, which Spark needs: set "

@@ -90,6 +90,14 @@ def test_names_of_altered_columns_in_postgresql(text, expected):
     assert statement(text, dialect="postgresql") == expected
 
 
+@pytest.mark.parametrize("text", ["DROP TABLE t, other", "ALTER TABLE t ADD COLUMN a INT"])
+def test_a_statement_of_two_migrations_has_the_names_of_each(text):
+    """Both read one tree."""
+    first = statement(text)
+    assert statement(text, NAMES) == text.replace("t", "t_v2", 1).replace("other", "other_v2")
+    assert statement(text) == first
+
+
 def test_a_table_is_created_with_its_new_name_where_its_columns_stay():
     expected = "CREATE TABLE t_v2 (id INT)"
     assert statement("CREATE TABLE t (id INT)", NAMES) == expected

@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from tests.unit.cli.command_line import PROJECT, waybill
+from tests.unit.cli.command_line import PROJECT, waybill_process
 from waybill.spec.file import load_migration
 
 PAGE = (PROJECT / "docs" / "begin.md").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def test_the_example_writes_the_file_that_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(blocks("")[0])
     assert words.pop(0) == "waybill"
-    done = waybill(*words, given=b"")
+    done = waybill_process(*words, given=b"")
     assert done.returncode == 0, done.stderr.decode()
     file = Path("migrations/my_shop.yaml")
     text = file.read_text(encoding="utf-8")
