@@ -23,6 +23,9 @@ MESSAGE_PLACE = ("topic", "partition", "offset")
 CHANGE_PLACE = (*MESSAGE_PLACE, "index")
 """Where a change came from: its message, and which change of it it is."""
 
+TABLE_PARTS = ("database", "schema", "table")
+"""Columns with the parts of a table's name; a dump and messages may split it at other dots."""
+
 BOOTSTRAP = "bootstrap"
 """What a target begins with: the outcome of such rows of `changes`, and the stage of what is
 committed with them there and in the outbox."""
@@ -211,7 +214,7 @@ Of a decision `stage` is `decide`, `outcome` is `approved` or `dropped`, and `re
 when, why and about which rules (`waybill.lake.decisions`).
 
 Of a change of a column `stage` is `SCHEMA_EVENT`, `batch` the one that brought it, `outcome` its
-class (`waybill.schema_changes.CLASSES`), and `result` the table, the column, what it was before and
+class (`waybill.spec.decisions.CLASSES`), and `result` the table, the column, what it was before and
 is after, the statement and the effect; there is no `report`.
 """
 

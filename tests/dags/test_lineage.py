@@ -12,7 +12,7 @@ import pytest
 
 from tests.dags.conftest import PROJECT
 from tests.dags.receivers import Lineage
-from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
+from waybill.merge.origins import ColumnOrigin, TableOrigin, keep_origins
 from waybill.report import STAGES, StageReport
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
@@ -189,8 +189,7 @@ def run(receiver: Lineage, fake_stages, **acts) -> dict[str, dict]:
 
 
 @pytest.fixture
-def receiver(airflow_home, monkeypatch, tmp_path):
-    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
+def receiver(airflow_home):
     return Lineage()
 
 

@@ -13,7 +13,7 @@ from openlineage.client.serde import Serde
 
 from tests.dags.test_lineage import BATCH, COLUMNS, plain, topics
 from waybill.connections import given
-from waybill.origins import FILE, ColumnOrigin, TableOrigin, keep_origins, read_origins
+from waybill.merge.origins import FILE, ColumnOrigin, TableOrigin, keep_origins, read_origins
 from waybill.report import StageReport
 from waybill_airflow.signals.lineage import datasets, names
 from waybill_airflow.signals.lineage.stages import lineage_of

@@ -17,7 +17,7 @@ from waybill.errors import ConflictError, UnavailableError
 from waybill.jobs import read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.lake.commit import Branch
-from waybill.origins import read_origins
+from waybill.merge.origins import read_origins
 from waybill.spec.migration import Migration
 
 

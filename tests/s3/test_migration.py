@@ -22,7 +22,7 @@ from waybill.jobs import read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.lake.commit import Branch
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.origins import read_origins
+from waybill.merge.origins import read_origins
 from waybill.overview.files import read_account, read_index
 from waybill.spec.migration import Migration
 from waybill.storage.file_store import open_store

@@ -10,7 +10,7 @@ import pytest
 from tests.spark.line import Killed, Line, insert, kill
 from waybill import jobs
 from waybill.errors import GateError
-from waybill.origins import ColumnOrigin, TableOrigin, read_origins
+from waybill.merge.origins import ColumnOrigin, TableOrigin, read_origins
 from waybill.overview import writing
 from waybill.overview.files import read_account, read_index
 

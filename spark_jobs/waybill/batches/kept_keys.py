@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from waybill.batches.kept_tables import LEFT_OUT
-from waybill.lake_columns import dotted_name
+from waybill.lake_columns import TABLE_PARTS, dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-_READ = ("key", "old_key", "outcome", "reason_kind", "database", "schema", "table")
+_READ = ("key", "old_key", "outcome", "reason_kind", *TABLE_PARTS)
 
 
 class KeptKeys:

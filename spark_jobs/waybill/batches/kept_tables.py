@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from waybill.envelopes.pairs import DUPLICATE
-from waybill.lake_columns import dotted_name
+from waybill.lake_columns import TABLE_PARTS, dotted_name
 from waybill.mapping.changes import STATEMENT
 from waybill.mapping.rules import NOT_MET, fits
 from waybill.mapping.shards import EMPTIED, OF_ONE, VOID
@@ -21,8 +21,6 @@ LEFT_OUT = (EMPTIED, VOID, NOT_MET, STATEMENT, OF_ONE, DUPLICATE)
 """Why changes of a table that is taken are left out: it is made without them, and the end of their
 transaction counts them. What empties one of several joined tables is among them, too, and so is
 half of an update that came twice: it shows that its message was read."""
-
-_NAMES = ("database", "schema", "table")
 
 
 class KeptTables:
@@ -45,7 +43,7 @@ class KeptTables:
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What is kept of some batches."""
         for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in _NAMES]
+            columns = [batch.column(name).to_pylist() for name in TABLE_PARTS]
             outcomes = batch.column("outcome").to_pylist()
             reasons = batch.column("reason_kind").to_pylist()
             kept = [

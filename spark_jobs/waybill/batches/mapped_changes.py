@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waybill.batches.message_rows import CHANGE, changes_of
-from waybill.lake_columns import MESSAGE_PLACE
+from waybill.lake_columns import MESSAGE_PLACE, TABLE_PARTS
 from waybill.mapping.carried import carried_with
 from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
 from waybill.mapping.column_history import NO_HISTORY
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from waybill.tables import TableRules
 
 _json = msgspec.json.Encoder().encode
-_NAMES = ("database", "schema", "table")
 
 
 _EDITED = ("before", "after", "key", "old_key", "extra", "ddl_text")
@@ -179,7 +178,7 @@ class MappedChanges:
             return rows
         schema = several.rest.schema
         self.schemas[schema.id] = schema
-        now = {name: getattr(schema, name) for name in _NAMES}
+        now = {name: getattr(schema, name) for name in TABLE_PARTS}
         now |= {"schema_id": schema.id, "ddl_text": several.text, "extra": None}
         for name, text in now.items():
             if name in rows.schema.names:
@@ -294,7 +293,7 @@ class MappedChanges:
         """
         now = [None if m is None else m.schema for m in found] + [None]
         mine = pa.array(changed[numbers])
-        for name in (*_NAMES, "schema_id"):
+        for name in (*TABLE_PARTS, "schema_id"):
             if name not in rows.schema.names:
                 continue
             texts = [

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from waybill.cli.findings import NOTE, WRONG, Finding
-from waybill.schema_changes import MAP
+from waybill.spec.decisions import MAP
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen
+from waybill.lake_columns import TABLE_PARTS
 from waybill.merge.position import needed_held, position_after, position_of
 from waybill.merge.table_rows import is_small, rows_in_order
 from waybill.merge.table_states import table_state
 from waybill.overview.row_changes import (
-    NAMES,
     READ,
     ask_for,
     by_order,
@@ -192,8 +192,8 @@ def _first(
         of_table = wanted.table is None or written_name(row) == wanted.table
         return of_table and (came is None or row["batch"] in came)
 
-    chosen = Chosen((*NAMES, "batch"), accepts)
-    read, by = (*READ, "order_key"), (*NAMES, "order_key")
+    chosen = Chosen((*TABLE_PARTS, "batch"), accepts)
+    read, by = (*READ, "order_key"), (*TABLE_PARTS, "order_key")
     if spec.order.ambiguous == "source_time":
         ordered = (with_order(row, True) for row in lake.scan(log, read, asked, None, chosen))
         return nsmallest(wanted.limit, ordered, key=by_order)
@@ -219,9 +219,9 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _check_table(lake: History, log: str, asked: Asked, table: str) -> None:
     """Raise ConfigurationError if there are no changes of a table at all."""
-    chosen = Chosen(NAMES, lambda row: written_name(row) == table)
-    if next(lake.scan(log, NAMES, asked, None, chosen), None) is None:
-        every = lake.scan(log, NAMES, {"outcome": ["ok"]})
+    chosen = Chosen(TABLE_PARTS, lambda row: written_name(row) == table)
+    if next(lake.scan(log, TABLE_PARTS, asked, None, chosen), None) is None:
+        every = lake.scan(log, TABLE_PARTS, {"outcome": ["ok"]})
         known = sorted({written_name(row) for row in every} - {""})
         message = f"there are no changes of table {table}{did_you_mean(table, known)}"
         raise ConfigurationError(message)

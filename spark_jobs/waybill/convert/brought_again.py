@@ -7,7 +7,7 @@ held against what came: a table of which a single message is missing keeps its r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -65,7 +65,7 @@ def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, Messag
     """
     before, came = _named(old), _named(new)
     if not pairs:
-        return _by_table(before.join(came, _PLACED, "left_anti"))
+        return messages_by(NAME, before.join(came, _PLACED, "left_anti"))
     updates = came.where(UPDATES).groupBy(*_OF_ONE_UPDATE)
     whole = updates.agg(F.expr(WHOLE).alias("whole")).where("whole")
     met = came.where("half IS NOT NULL").join(whole, _OF_ONE_UPDATE, "left_semi")
@@ -76,26 +76,35 @@ def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, Messag
     halves = missing.where("half = 'before'").join(whole, _OF_ONE_UPDATE, "left_anti")
     rest = missing.where("half IS NULL OR half <> 'before'")
     found = joined.select(*_PLACED).unionByName(halves.select(*_PLACED))
-    return _by_table(found.unionByName(rest.select(*_PLACED)))
+    return messages_by(NAME, found.unionByName(rest.select(*_PLACED)))
 
 
-def ambiguous(old: DataFrame, archive: DataFrame) -> dict[str, Messages]:
-    """The places of which the archive has several different messages, by table.
+def ambiguous(old: DataFrame, archive: DataFrame, column: str) -> dict[Any, Messages]:
+    """The places of which the archive has several different messages, by a column of changes.
 
     A topic that was made again, or a file with other content, has other messages at places that
     were read before. A reload decodes the last one of each, and the rows may come from the others.
 
     Args:
-        old: as for `not_brought`.
+        old: changes that a reload would replace.
         archive: all its messages.
+        column: the column of `old`: its table, or its group of keys.
     """
-    several = several_at_one_place(archive)
+    several = _several_at_one_place(archive)
     if several is None:
         return {}
-    return _by_table(_named(old).join(several, [*MESSAGE_PLACE], "left_semi"))
+    return messages_by(column, old.join(several, [*MESSAGE_PLACE], "left_semi"))
 
 
-def several_at_one_place(archive: DataFrame) -> DataFrame | None:
+def messages_by(column: str, rows: DataFrame) -> dict[Any, Messages]:
+    """The messages that rows of `changes` came from, by a column of them."""
+    first = F.min(F.struct(*MESSAGE_PLACE))
+    each = rows.select(column, *MESSAGE_PLACE).distinct().groupBy(column)
+    found = each.agg(F.count("*"), first).collect()
+    return {name: Messages(count, tuple(place)) for name, count, place in found}
+
+
+def _several_at_one_place(archive: DataFrame) -> DataFrame | None:
     """The places of which an archive has several different messages; None where none has two."""
     place = [*MESSAGE_PLACE]
     twice = archive.groupBy(*place).count().where("count > 1").select(*place)
@@ -135,9 +144,3 @@ def _named(rows: DataFrame) -> DataFrame:
         F.expr(QUALIFIED).alias(NAME),
         *(*MESSAGE_PLACE, sequence, "operation", "before", "half", "outcome"),
     )
-
-
-def _by_table(rows: DataFrame) -> dict[str, Messages]:
-    first = F.min(F.struct(*MESSAGE_PLACE))
-    found = rows.select(*_PLACED).distinct().groupBy(NAME).agg(F.count("*"), first)
-    return {name: Messages(count, tuple(place)) for name, count, place in found.collect()}

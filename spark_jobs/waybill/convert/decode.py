@@ -30,7 +30,7 @@ from waybill.lake.decisions import drop_is_next
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
+from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, TABLE_PARTS, columns_of
 from waybill.mapping.changes import joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
 from waybill.order import CHANGE
@@ -54,7 +54,7 @@ MESSAGE = columns_of(
 )
 """What a decoder reads of a message."""
 
-COUNTED = columns_of(CHANGES, "outcome", "reason_kind", "operation", "database", "schema", "table")
+COUNTED = columns_of(CHANGES, "outcome", "reason_kind", "operation", *TABLE_PARTS)
 """Columns of `changes` by which its rows are counted."""
 
 TIMED = columns_of(CHANGES, *COUNTED.names, "source_time")
@@ -65,7 +65,7 @@ REPLAYED = "rows of refused messages"
 SHOWN_TABLES = 200
 """Of how many tables a report has the changes by operation."""
 
-_UPDATE = ("database", "schema", "table", "sequence")
+_UPDATE = (*TABLE_PARTS, "sequence")
 """What the halves of one update share."""
 
 _SEQUENCE = "split_part(order_key, '/', 2)"

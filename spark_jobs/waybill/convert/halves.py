@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from waybill.batches.change_rows import schema_row
 from waybill.envelopes.pairs import CONTRADICTION, DUPLICATE, schema_of_both
-from waybill.lake_columns import CHANGES
+from waybill.lake_columns import CHANGES, TABLE_PARTS
 from waybill.order import sequence_of
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ _decode = msgspec.json.Decoder(dict[str, str | None]).decode
 
 def group_of(row: _Row) -> tuple[str, ...]:
     """What the halves of one update share; rows must come sorted by it."""
-    names = ("database", "schema", "table")
     # A null sorts first and differs from an empty name.
-    parts = [part for name in names for part in (str(row[name] is not None), row[name] or "")]
+    parts = [part for name in TABLE_PARTS for part in (str(row[name] is not None), row[name] or "")]
     return (*parts, sequence_of(row["order_key"]))
 
 

@@ -18,20 +18,18 @@ from waybill.convert.brought_again import (
     SEQUENCE,
     UPDATES,
     WHOLE,
-    Messages,
-    several_at_one_place,
+    messages_by,
 )
-from waybill.lake_columns import CHANGE_PLACE, MESSAGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE, MESSAGE_PLACE, TABLE_PARTS
 from waybill.mapping.shards import EMPTIED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from waybill.convert.brought_again import Messages
+
 GROUP = "key_group"
 GROUPS_DDL = f"{NAME} string, key string, {GROUP} int"
-
-PARTS = ("database", "schema", "table")
-"""Columns with the names of a table. A dump and messages may split one name at other dots."""
 
 _COLUMNS = (*CHANGE_PLACE, "operation", "before", "half", "outcome", "reason_kind", "transaction")
 
@@ -40,7 +38,7 @@ def named(rows: DataFrame) -> DataFrame:
     """Rows of `changes` with the name of their table, as far as they are compared."""
     sequence = F.expr(SEQUENCE).alias("sequence")
     return rows.select(
-        F.expr(QUALIFIED).alias(NAME), *PARTS, "key", "old_key", "batch", sequence, *_COLUMNS
+        F.expr(QUALIFIED).alias(NAME), *TABLE_PARTS, "key", "old_key", "batch", sequence, *_COLUMNS
     )
 
 
@@ -72,7 +70,7 @@ def not_brought(old: DataFrame, own: DataFrame, beside: DataFrame) -> dict[int, 
             beside.where(~is_whole).select(NAME, *inside).distinct(), [NAME, *inside], "left_anti"
         )
     )
-    return _by_group(missing)
+    return messages_by(GROUP, missing)
 
 
 def counted_elsewhere(own: DataFrame, log: DataFrame, keys: DataFrame) -> dict[int, Messages]:
@@ -89,7 +87,7 @@ def counted_elsewhere(own: DataFrame, log: DataFrame, keys: DataFrame) -> dict[i
     both = log.select("key", *inside).join(F.broadcast(now), inside)
     others = both.join(F.broadcast(keys), [NAME, "key"], "left")
     others = others.where(f"{GROUP} IS NULL OR {GROUP} <> now")
-    return _by_group(others.select(*inside, F.col("now").alias(GROUP)))
+    return messages_by(GROUP, others.select(*inside, F.col("now").alias(GROUP)))
 
 
 def halves_alone(old: DataFrame, own: DataFrame, takes_after: bool) -> dict[int, Messages]:
@@ -110,8 +108,8 @@ def halves_alone(old: DataFrame, own: DataFrame, takes_after: bool) -> dict[int,
         waiting = waiting.where("half = 'before'")
     alone = waiting.join(met, [NAME, "sequence"], "left_anti")
     columns = (GROUP, *MESSAGE_PLACE)
-    return _by_group(
-        alone.select(*columns).union(old.where("outcome = 'waiting'").select(*columns))
+    return messages_by(
+        GROUP, alone.select(*columns).union(old.where("outcome = 'waiting'").select(*columns))
     )
 
 
@@ -123,24 +121,4 @@ def unsettled(old: DataFrame, own: DataFrame, condition: str) -> dict[int, Messa
         own: as for `not_brought`.
         condition: SQL of such changes; empty where there is no such transaction.
     """
-    return _by_group(old.unionByName(own).where(condition)) if condition else {}
-
-
-def ambiguous(old: DataFrame, archive: DataFrame) -> dict[int, Messages]:
-    """The places of which the archive has several different messages, by group.
-
-    Args:
-        old: as for `not_brought`.
-        archive: all its messages.
-    """
-    several = several_at_one_place(archive)
-    if several is None:
-        return {}
-    return _by_group(old.join(several, [*MESSAGE_PLACE], "left_semi"))
-
-
-def _by_group(rows: DataFrame) -> dict[int, Messages]:
-    first = F.min(F.struct(*MESSAGE_PLACE))
-    each = rows.select(GROUP, *MESSAGE_PLACE).distinct().groupBy(GROUP)
-    found = each.agg(F.count("*"), first).collect()
-    return {group: Messages(count, tuple(place)) for group, count, place in found}
+    return messages_by(GROUP, old.unionByName(own).where(condition)) if condition else {}

@@ -31,7 +31,14 @@ from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.rebuilt_rows import ADDED_TO, RebuiltTables, without
 from waybill.lake.replaced_changes import Replaced
-from waybill.lake_columns import CHANGES, MESSAGE_PLACE, REBUILT, REBUILT_KEYS, dotted_name
+from waybill.lake_columns import (
+    CHANGES,
+    MESSAGE_PLACE,
+    REBUILT,
+    REBUILT_KEYS,
+    TABLE_PARTS,
+    dotted_name,
+)
 from waybill.mapping.rules import fits, spellings
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
@@ -48,7 +55,6 @@ if TYPE_CHECKING:
 
 RELOADED = "rows of reloaded tables"
 
-_NAMES = ("database", "schema", "table")
 _TAKEN = "outcome IN ('ok', 'waiting')"
 _OF_TABLES = "outcome IN ('ok', 'waiting', 'skipped') AND nullif(`table`, '') IS NOT NULL"
 _ANEW = (
@@ -183,7 +189,10 @@ class Reload:
         # What was replaced before is not in the tables.
         old = self.counting(log.where(_TAKEN).where(is_one))
         new = self.branch.added().where("outcome <> 'schema'").where(is_one)
-        missing, several = not_brought(old, new, pairs), ambiguous(old, there)
+        missing, several = (
+            not_brought(old, new, pairs),
+            ambiguous(old.withColumn(NAME, F.expr(QUALIFIED)), there, NAME),
+        )
         reasons = self._read_as([one.first for one in missing.values()], every, decode)
         for name in sorted({*missing, *several}):
             if name in missing:
@@ -236,7 +245,7 @@ class Reload:
             return
         log = self.context.lake.read(self.branch.table, self.branch.base)
         mine = log.where(_OF_TABLES).where(F.expr(QUALIFIED).isin(names))
-        found = mine.select(*_NAMES, "batch", (F.col("outcome") == "waiting").alias("half"))
+        found = mine.select(*TABLE_PARTS, "batch", (F.col("outcome") == "waiting").alias("half"))
         rows = found.distinct().collect()
         batch = self.context.batch
         known = {one[:4] for one in self._before.replaced if one.key is None}

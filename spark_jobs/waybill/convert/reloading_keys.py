@@ -17,11 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.kept_keys import KeptKeys
-from waybill.convert.brought_again import NAME, QUALIFIED
+from waybill.convert.brought_again import NAME, QUALIFIED, ambiguous
 from waybill.convert.keys_brought_again import (
+    GROUP,
     GROUPS_DDL,
-    PARTS,
-    ambiguous,
     counted_elsewhere,
     grouped,
     halves_alone,
@@ -36,7 +35,7 @@ from waybill.full_load import TOPIC
 from waybill.lake.local_rows import local_rows
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.replaced_changes import Replaced
-from waybill.lake_columns import CHANGES, MESSAGE_PLACE
+from waybill.lake_columns import CHANGES, MESSAGE_PLACE, TABLE_PARTS
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
@@ -166,7 +165,7 @@ class KeysReload:
         settle(lambda: found.decode(decode))
         own = grouped(named(found.rows.where(_TAKEN)), keys).persist()
         stay = self._stay(found, own, (counts, keys, there), linked, pairs, asked.unsettled)
-        names = log.select("topic", *PARTS).union(found.rows.select("topic", *PARTS))
+        names = log.select("topic", *TABLE_PARTS).union(found.rows.select("topic", *TABLE_PARTS))
         self._replace(old, names, linked, stay)
         came = self._append(found, linked, stay, report)
         self._tell(linked, stay, old, own, report)
@@ -254,7 +253,7 @@ class KeysReload:
             (_NOT_BROUGHT, not_brought(old, own, beside)),
             (_ELSEWHERE, counted_elsewhere(own, log, keys)),
             (_UNSETTLED, unsettled(old, own, transactions)),
-            (_SEVERAL, ambiguous(old, archive)),
+            (_SEVERAL, ambiguous(old, archive, GROUP)),
         ]
         if pairs:
             reasons.append((_ALONE, halves_alone(old, own, at_once)))
@@ -311,11 +310,11 @@ class KeysReload:
         batch = self.context.batch
         begin = {(name, key) for name, key, group in linked.keys if group not in stay}
         is_dump = F.coalesce(F.col("topic").startswith(TOPIC), F.lit(True))
-        parts = names.select(is_dump, F.expr(QUALIFIED), *PARTS).distinct().collect()
+        parts = names.select(is_dump, F.expr(QUALIFIED), *TABLE_PARTS).distinct().collect()
         # The name in a dump may be split at other dots; what the table is called, messages say.
         dumps_first = sorted(parts, key=lambda row: (not row[0], str(row)))
         known = {row[1]: (row[2], row[3], row[4]) for row in dumps_first}
-        brought = old.select(NAME, *PARTS, "batch", "key").distinct().collect()
+        brought = old.select(NAME, *TABLE_PARTS, "batch", "key").distinct().collect()
         self.names = sorted({name for name, _ in begin})
         for name in self.names:
             if name not in known:

@@ -14,7 +14,7 @@ from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE as PLACE
-from waybill.lake_columns import CHANGES
+from waybill.lake_columns import CHANGES, TABLE_PARTS
 from waybill.mapping.shards import EMPTIED, Emptied, Floor, read_emptied
 from waybill.mapping.transaction_rows import OF_EMPTIED
 from waybill.order import CHANGE
@@ -35,7 +35,6 @@ FLOORS = "emptied_tables"
 
 MADE = "deletes of rows of emptied tables"
 
-_TABLE = ("database", "schema", "table")
 _OF_ROWS = f"operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
 _NO_SEQUENCE = f"order_key LIKE '{CHANGE}//%'"
 
@@ -140,9 +139,9 @@ class JoinedTables:
                 self._check_keys(join, names)
 
     def _check_keys(self, join: Join, names: Collection[str]) -> None:
-        mine = F.concat_ws(".", *_TABLE).isin(list(names))
+        mine = F.concat_ws(".", *TABLE_PARTS).isin(list(names))
         new = _with_shards(self._rows(self.branch.added()).where(mine), join.column)
-        new = new.select(*_TABLE, "key").distinct().persist()
+        new = new.select(*TABLE_PARTS, "key").distinct().persist()
         try:
             self._look_up(join, new)
         finally:
@@ -150,16 +149,16 @@ class JoinedTables:
 
     def _look_up(self, join: Join, new: DataFrame) -> None:
         """See that the tables of a batch's keys have no such key of another shard."""
-        spans = new.groupBy(*_TABLE).agg(F.min("key").alias("low"), F.max("key").alias("high"))
+        spans = new.groupBy(*TABLE_PARTS).agg(F.min("key").alias("low"), F.max("key").alias("high"))
         near = [_near(span) for span in spans.collect()]
         if not near:
             return
         # Data files without these tables, or without keys in their range, are not opened.
         rows = self._rows().where(reduce(or_, near))
         keyed = _with_shards(rows, join.column)
-        same = [keyed[name].eqNullSafe(new[name]) for name in _TABLE]
+        same = [keyed[name].eqNullSafe(new[name]) for name in TABLE_PARTS]
         keyed = keyed.join(new, [*same, keyed["key"] == new["key"]], "left_semi")
-        by_key = keyed.groupBy(*_TABLE, "key").agg(
+        by_key = keyed.groupBy(*TABLE_PARTS, "key").agg(
             F.min("shard").alias("low"),
             F.max("shard").alias("high"),
             F.min_by("place", "shard").alias("one"),
@@ -168,7 +167,7 @@ class JoinedTables:
         met = by_key.where("low <> high").first()
         if met is None:
             return
-        name = ".".join(met[part] for part in _TABLE if met[part])
+        name = ".".join(met[part] for part in TABLE_PARTS if met[part])
         message = (
             f"the key {met.key} of {name} is in two of its tables, {met.one} and {met.other}, and "
             "map.join.keys says that keys are distinct: set it to by_shard under a new name of the "
@@ -186,7 +185,7 @@ class JoinedTables:
         """The changes of rows of one of the joined tables, halves of updates among them."""
         shard = _shard_in("coalesce(after, before)", statement.emptied.column)
         mine = F.coalesce(shard == name, F.lit(False))
-        for part, text in zip(_TABLE, statement.emptied.of, strict=True):
+        for part, text in zip(TABLE_PARTS, statement.emptied.of, strict=True):
             mine &= F.col(part).eqNullSafe(F.lit(text))
         return self._rows(taken="outcome IN ('ok', 'waiting')").where(mine)
 
@@ -241,7 +240,7 @@ class JoinedTables:
         number = F.row_number().over(Window.orderBy("key"))
         made: dict[str, Column] = {
             **{part: F.lit(row[part]) for part in PLACE},
-            **{part: F.lit(text) for part, text in zip(_TABLE, emptied.of, strict=True)},
+            **{part: F.lit(text) for part, text in zip(TABLE_PARTS, emptied.of, strict=True)},
             "index": number + (after + row["index"]),
             "batch": F.lit(self.context.batch),
             "operation": F.lit("delete"),
@@ -297,7 +296,7 @@ def _with_shards(rows: DataFrame, column: str) -> DataFrame:
     shard = _shard_in("coalesce(after, before)", column)
     place = F.concat_ws("/", "topic", "partition", "offset")
     return rows.where(shard.isNotNull()).select(
-        *_TABLE,
+        *TABLE_PARTS,
         F.explode(F.array_compact(F.array("key", "old_key"))).alias("key"),
         shard.alias("shard"),
         F.concat(shard, F.lit(" at "), place).alias("place"),
@@ -308,7 +307,8 @@ def _near(span: Row) -> Column:
     """Whether a change touches a key of a table between two."""
     between = [F.col(name).between(span.low, span.high) for name in ("key", "old_key")]
     mine = [
-        F.col(part).isNull() if span[part] is None else F.col(part) == span[part] for part in _TABLE
+        F.col(part).isNull() if span[part] is None else F.col(part) == span[part]
+        for part in TABLE_PARTS
     ]
     return reduce(and_, mine) & (between[0] | between[1])
 

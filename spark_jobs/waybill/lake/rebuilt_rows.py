@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from waybill.lake.local_rows import local_rows
 from waybill.lake.replaced_changes import STAGE, Replaced, reloads_before, replaced_in
-from waybill.lake_columns import REBUILT, REBUILT_KEYS, dotted_name
+from waybill.lake_columns import REBUILT, REBUILT_KEYS, TABLE_PARTS, dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ ADDED_TO = "loaded_again"
 so that they count beside what was there. A table that is made anew is none of them any more."""
 
 _DDL = "_database string, _schema string, _table string, _batch string"
-_NAMES = ("database", "schema", "table", "batch")
+_NAMES = (*TABLE_PARTS, "batch")
 
 
 class RebuiltTables:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.lake_columns import REBUILT, REBUILT_KEYS
+from waybill.lake_columns import REBUILT, REBUILT_KEYS, TABLE_PARTS
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -62,6 +62,6 @@ def replaced_in(lake: History, upto: int | None) -> list[Replaced]:
     details = reloads_before(lake, upto)
     if not details.get(REBUILT) and not details.get(REBUILT_KEYS):
         return []
-    names = ("database", "schema", "table", "batch", "reason", "key")
+    names = (*TABLE_PARTS, "batch", "reason", "key")
     rows = lake.scan(lake.log("changes"), names, {"outcome": [REBUILT]}, upto)
     return [Replaced(*(row[name] for name in names)) for row in rows]

@@ -10,7 +10,7 @@ from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renam
 from waybill.merge.renamings import present
 from waybill.merge.state import Default
 from waybill.order import sequence_of
-from waybill.schema_changes import RENAME
+from waybill.spec.decisions import RENAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

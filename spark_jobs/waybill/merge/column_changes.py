@@ -13,7 +13,7 @@ from waybill.errors import Code, SchemaChangeError
 from waybill.lake_columns import lake_name
 from waybill.merge.column_types import joined_by_rewrite, joined_numbers, keeps, promoted
 from waybill.merge.columns import TYPES, Column, finer_time, lake_type
-from waybill.schema_changes import (
+from waybill.spec.decisions import (
     ADD,
     DROP,
     MAP,
@@ -42,7 +42,7 @@ class ColumnChange(msgspec.Struct, frozen=True):
     """A change of a table's columns, as an event.
 
     Attributes:
-        change: its class (`waybill.schema_changes.CLASSES`).
+        change: its class (`waybill.spec.decisions.CLASSES`).
         column: the column's name in the source, that of before if it was renamed.
         before: the type in the lake; empty where the column was not there.
         after: the type that the source states now, or the new name; empty where it is gone.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import WaybillError
 from waybill.lake.names import split
-from waybill.origins import ColumnOrigin, TableOrigin, keep_origins
+from waybill.merge.origins import ColumnOrigin, TableOrigin, keep_origins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waybill.merge.column_changes import Taken, change_class
 from waybill.merge.columns import lake_type
-from waybill.schema_changes import RETYPE
+from waybill.spec.decisions import RETYPE
 from waybill.types import with_digits
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waybill.merge.columns import Column
     from waybill.merge.state import TableState
     from waybill.records import TableSchema
-    from waybill.schema_changes import Decision
+    from waybill.spec.decisions import Decision
     from waybill.types import LogicalType
 
 

@@ -26,7 +26,7 @@ from waybill.merge.names_in_log import NamesInLog
 from waybill.merge.plan import make_plan
 from waybill.merge.state import HeldTable, MergeState
 from waybill.merge.statements import Statements
-from waybill.schema_changes import TABLE
+from waybill.spec.decisions import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.rebuilt_rows import RebuiltTables
-from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS
+from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS, TABLE_PARTS
 from waybill.merge.increment_counts import Held, Survey, TableSurvey, count
 from waybill.merge.open_transactions import CAME, arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
@@ -333,7 +333,7 @@ class Increment:
 
     def _counted(self) -> list[Row]:
         """Accepted changes by their names."""
-        names = ["database", "schema", "table", "operation", "topic", "partition"]
+        names = [*TABLE_PARTS, "operation", "topic", "partition"]
         counted = (
             self.accepted()
             .select(

@@ -35,7 +35,7 @@ from waybill.merge.state import (
 )
 from waybill.merge.table_plans import TablePlan
 from waybill.order import sequence_of
-from waybill.schema_changes import MAP, NOTHING_DECIDED
+from waybill.spec.decisions import MAP, NOTHING_DECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from waybill.merge.names_in_log import NamesInLog
     from waybill.merge.statements import Statement
     from waybill.records import TableSchema
-    from waybill.schema_changes import Decisions
+    from waybill.spec.decisions import Decisions
     from waybill.tables import TableRules
 
 

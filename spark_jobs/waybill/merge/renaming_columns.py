@@ -26,7 +26,7 @@ from waybill.merge.renamings import (
 )
 from waybill.merge.state import Default, by_position
 from waybill.order import FULL_ROW, sequence_of
-from waybill.schema_changes import MAP
+from waybill.spec.decisions import MAP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

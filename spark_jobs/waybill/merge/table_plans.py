@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.merge.column_changes import Taken, of_batch
 from waybill.merge.renamings import present
-from waybill.schema_changes import RETYPE
+from waybill.spec.decisions import RETYPE
 
 if TYPE_CHECKING:
     from waybill.merge.columns import Column

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waybill.lake_columns import CHANGES, columns_of, dotted_name
+from waybill.lake_columns import CHANGES, TABLE_PARTS, columns_of, dotted_name
 from waybill.order import CHANGE
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
-_NAMES = ("database", "schema", "table", "operation", "topic", "partition")
+_NAMES = (*TABLE_PARTS, "operation", "topic", "partition")
 SURVEYED = columns_of(CHANGES, *_NAMES, "schema_id", "key", "old_key", "order_key", "source_time")
 """The columns of `changes` that are counted."""
 

@@ -8,7 +8,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from waybill.lake.history import Chosen
-from waybill.lake_columns import dotted_name
+from waybill.lake_columns import TABLE_PARTS, dotted_name
 from waybill.merge.position import held_merge
 
 if TYPE_CHECKING:
@@ -73,12 +73,11 @@ def refusals(
             none.
     """
     why = ("reason_kind", "reason")
-    named = ("database", "schema", "table")
 
     def rows(
         log: str, columns: tuple[str, ...], where: Places, snapshot: int | None = None
     ) -> Iterable[dict[str, Any]]:
-        names = [name for name in named if name in columns]
+        names = [name for name in TABLE_PARTS if name in columns]
         of_table = None if table is None else Chosen(names, lambda row: _table(row) == table)
         if limit is None:
             return lake.scan(log, columns, where, snapshot, of_table)
@@ -90,7 +89,7 @@ def refusals(
     outcome = {**asked, "outcome": states}
     changes, outbox, merges = lake.log("changes"), lake.log("outbox"), lake.log("merges")
     if lake.exists(changes):
-        for row in rows(changes, (*PLACE, *why, *named), outcome):
+        for row in rows(changes, (*PLACE, *why, *TABLE_PARTS), outcome):
             yield _shown(row, "convert")
     if lake.exists(outbox):
         for row in rows(outbox, (*PLACE, *why, "target", "table"), outcome):
@@ -107,7 +106,7 @@ def _table(row: dict[str, Any]) -> str | None:
     if "database" not in row:
         name: str | None = row["table"]
         return name
-    return dotted_name(row[part] for part in ("database", "schema", "table"))
+    return dotted_name(row[part] for part in TABLE_PARTS)
 
 
 def _shown(row: dict[str, Any], by: str) -> dict[str, Any]:

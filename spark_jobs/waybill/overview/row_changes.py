@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
 from waybill.lake.replaced_changes import replaced_in
-from waybill.lake_columns import dotted_name
+from waybill.lake_columns import TABLE_PARTS, dotted_name
 from waybill.merge.position import order_of, position_after, position_of
 from waybill.merge.renamings import above, present_key
 from waybill.order import FULL_ROW
@@ -34,7 +34,6 @@ FIELDS = (
 ESCAPE = "\\"
 """JSON has a text as it is, in quotes, where there is none of these."""
 HALF = re.compile("[\ud800-\udfff]")
-NAMES = ("database", "schema", "table")
 READ = tuple(name for name in FIELDS if name != "order_key")
 
 
@@ -96,7 +95,7 @@ def changes_of_row(
         return row["operation"] == "truncate" or has_key(row)
 
     likely = _likely(key)
-    chosen = Chosen((*NAMES, "batch", "operation", "key", "old_key"), accepts, likely)
+    chosen = Chosen((*TABLE_PARTS, "batch", "operation", "key", "old_key"), accepts, likely)
     rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     ordered = _with_truncates((with_order(row, by_time) for row in rows), has_key)
     truncates: list[dict[str, Any]] = []
@@ -144,7 +143,7 @@ def with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
 
 def by_order(row: dict[str, Any]) -> tuple[Any, ...]:
     """What changes are sorted by; what is missing goes first."""
-    return in_order(row[name] for name in (*NAMES, "order_key"))
+    return in_order(row[name] for name in (*TABLE_PARTS, "order_key"))
 
 
 def changes_of_rows(
@@ -183,7 +182,7 @@ def changes_of_rows(
             return False
         return row["operation"] == "truncate" or bool(touched(row))
 
-    chosen = Chosen((*NAMES, "batch", "operation", "key", "old_key"), accepts)
+    chosen = Chosen((*TABLE_PARTS, "batch", "operation", "key", "old_key"), accepts)
     log = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     truncates: list[dict[str, Any]] = []
     of_key: list[list[dict[str, Any]]] = [[] for _ in keys]
@@ -243,7 +242,7 @@ def _counting(lake: History, merge: Commit | None) -> Callable[[dict[str, Any]],
             keys.add((*place, one.key))
 
     def counts(row: dict[str, Any]) -> bool:
-        place = (*(row[name] for name in NAMES), row["batch"])
+        place = (*(row[name] for name in TABLE_PARTS), row["batch"])
         return place not in tables and (*place, row["key"]) not in keys
 
     return counts
@@ -308,12 +307,12 @@ def _with_outcomes(
 
 def qualified_name(row: dict[str, Any]) -> str:
     """A table's name of the parts that have a name."""
-    return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
+    return ".".join(row[part] for part in TABLE_PARTS if row[part])
 
 
 def written_name(row: dict[str, Any]) -> str:
     """A table's name as people write it; parts that are there and empty count."""
-    return dotted_name(row[part] for part in NAMES)
+    return dotted_name(row[part] for part in TABLE_PARTS)
 
 
 def key_as_text(key: str) -> dict[str, str | None]:

@@ -37,7 +37,7 @@ from waybill.types import parse_type
 
 if TYPE_CHECKING:
     from waybill.mapping.rules import Rules
-    from waybill.schema_changes import Decisions
+    from waybill.spec.decisions import Decisions
 
 
 class Table(Model):

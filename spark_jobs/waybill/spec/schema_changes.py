@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from waybill.schema_changes import CLASSES, Decision, Decisions
+from waybill.spec.decisions import CLASSES, Decision, Decisions
 from waybill.spec.mapping import Patterns
 from waybill.spec.model import Model
 

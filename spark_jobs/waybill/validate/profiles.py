@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from waybill.lake_columns import BOOTSTRAP, MESSAGE_PLACE, REBUILT
+from waybill.lake_columns import BOOTSTRAP, CHANGE_PLACE, MESSAGE_PLACE, REBUILT, TABLE_PARTS
 from waybill.validate.looking import Example
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ def backwards(changes: DataFrame) -> dict[str, int]:
 def _running_back(changes: DataFrame) -> DataFrame:
     """Topic, table and key of every change whose sequence is below the one before it."""
     sequence = F.split_part("order_key", F.lit("/"), F.lit(2))
-    columns = ("topic", "partition", "offset", "index", "database", "schema", "table", "key")
+    columns = (*CHANGE_PLACE, *TABLE_PARTS, "key")
     ordered = changes.where(f"key IS NOT NULL AND {ORDERED}")
     rows = ordered.select(*columns, sequence.alias("sequence"))
     window = Window.partitionBy("topic", "partition", "table", "key").orderBy("offset", "index")
     before = F.lag("sequence").over(window)
-    name = F.concat_ws(".", "database", "schema", "table").alias("table")
+    name = F.concat_ws(".", *TABLE_PARTS).alias("table")
     back = rows.select("topic", name, "key", (F.col("sequence") < before).alias("back"))
     return back.where("back")
 

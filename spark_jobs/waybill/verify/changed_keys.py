@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.lake_columns import REBUILT
+from waybill.lake_columns import REBUILT, TABLE_PARTS
 from waybill.verify.plan import RowTexts, image_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def changed_keys(
         # Upkeep has expired it.
         return None
     rows = lake.increment(changes, after, upto).where(F.col("outcome").isin("ok", REBUILT))
-    for column, name in zip(("database", "schema", "table"), identity, strict=True):
+    for column, name in zip(TABLE_PARTS, identity, strict=True):
         rows = rows.where(F.coalesce(F.col(column), F.lit("")) == name)
     # Also changes of before, which have waited in `changes` or came once more. A table that a
     # reload has made anew may have lost rows that none of its changes names; one that has made

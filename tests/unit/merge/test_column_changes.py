@@ -19,7 +19,7 @@ from waybill.merge.columns import Column
 from waybill.merge.exact_casts import fits
 from waybill.records import Column as SourceColumn
 from waybill.records import intern_schema
-from waybill.schema_changes import CLASSES, Decision, Decisions
+from waybill.spec.decisions import CLASSES, Decision, Decisions
 from waybill.types import parse_type
 
 VALUES = {

@@ -17,7 +17,7 @@ from waybill.merge.state import Default, MergeState
 from waybill.merge.statements import Statement
 from waybill.order import order_key
 from waybill.records import Column, TableSchema, intern_schema
-from waybill.schema_changes import STOP, Decision, Decisions
+from waybill.spec.decisions import STOP, Decision, Decisions
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 

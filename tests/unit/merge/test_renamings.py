@@ -24,7 +24,7 @@ from waybill.merge.watermark import Reached
 from waybill.order import order_key, placed_after
 from waybill.overview.row_changes import key_test
 from waybill.records import Column, TableSchema, intern_schema
-from waybill.schema_changes import MAP, NOTHING_DECIDED, Decision, Decisions
+from waybill.spec.decisions import MAP, NOTHING_DECIDED, Decision, Decisions
 from waybill.tables import TableRules
 from waybill.types import parse_type
 

@@ -10,7 +10,7 @@ from tests.unit.spec.spec_files import GOOD, writer_in
 from waybill.cli.check_decisions import check_decisions
 from waybill.cli.findings import WRONG
 from waybill.errors import ConfigurationError
-from waybill.schema_changes import Decision
+from waybill.spec.decisions import Decision
 from waybill.spec.file import load_migration
 
 

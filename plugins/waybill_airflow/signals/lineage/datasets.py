@@ -24,7 +24,7 @@ from waybill_airflow.signals.lineage import names
 if TYPE_CHECKING:
     from openlineage.client.facet_v2 import DatasetFacet, InputDatasetFacet, OutputDatasetFacet
 
-    from waybill.origins import TableOrigin
+    from waybill.merge.origins import TableOrigin
     from waybill.spec.migration import Migration
     from waybill_airflow.signals.lineage.names import Name
 

@@ -17,7 +17,7 @@ from waybill.kafka.client import properties
 from waybill.storage.objects.places import is_object_url, place_of
 
 if TYPE_CHECKING:
-    from waybill.origins import TableOrigin
+    from waybill.merge.origins import TableOrigin
     from waybill.spec.endpoints import Target
     from waybill.spec.migration import Migration
 

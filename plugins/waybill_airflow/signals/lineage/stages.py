@@ -13,13 +13,13 @@ from airflow.providers.openlineage.extractors import OperatorLineage
 from openlineage.client.event_v2 import Dataset, InputDataset, OutputDataset
 from openlineage.client.facet_v2 import RunFacet
 
-from waybill.origins import read_origins
+from waybill.merge.origins import read_origins
 from waybill.validate.results import read_result
 from waybill_airflow.signals.lineage import datasets, names, quality
 from waybill_airflow.signals.lineage.names import ARCHIVE, CHANGES, OUTBOX
 
 if TYPE_CHECKING:
-    from waybill.origins import TableOrigin
+    from waybill.merge.origins import TableOrigin
     from waybill.spec.migration import Migration
 
     Lineage = OperatorLineage[Dataset, RunFacet]

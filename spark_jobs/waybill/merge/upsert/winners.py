@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waybill.lake_columns import dotted_name
+from waybill.lake_columns import TABLE_PARTS, dotted_name
 from waybill.merge.upsert.kernels import hashes_of, newest_rows
 from waybill.records import ROW_OPERATIONS
 
@@ -109,7 +109,7 @@ def winners(batches: Iterable[pa.RecordBatch], tables: Mapping[str, Wanted]) -> 
         yield kept
 
 
-NAMES = ("database", "schema", "table", "topic")
+NAMES = (*TABLE_PARTS, "topic")
 CHANGES_READ = (*NAMES, "key", "order_key", "operation", "after")
 """Columns of `changes` that tell who wins."""
 
