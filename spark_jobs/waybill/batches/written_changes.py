@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from waybill.bulk.arena import Mask, Places, Texts
-    from waybill.bulk.block import Block
+    from waybill.bulk.block import Messages
     from waybill.bulk.rows import Columns, Rows
     from waybill.records import TableSchema
 
@@ -55,7 +55,7 @@ def changes_of(
 
 
 def skipped_of(
-    block: Block, places: Places, messages: pa.RecordBatch, batch_id: str, why: str
+    block: Messages, places: Places, messages: pa.RecordBatch, batch_id: str, why: str
 ) -> pa.Table:
     """Rows of `changes` for messages that are no changes and are left out on purpose.
 
@@ -79,8 +79,9 @@ def skipped_of(
 
 def _placed(rows: pa.Table, messages: pa.RecordBatch, places: Places) -> pa.Table:
     """Rows without their topic, partition and offset, with those of their messages."""
+    numbers: Any = pa.array(places)
     for name in MESSAGE_PLACE:
-        column = messages.column(name).take(pa.array(places))
+        column = messages.column(name).take(numbers)
         rows = rows.append_column(CHANGES.field(name), column)
     return rows.select(CHANGES.names)
 
@@ -218,9 +219,9 @@ def _order_keys(rows: Rows) -> pa.Array:  # type: ignore[type-arg]
     return _orders(rows.block, rows.places, sequence, FULL_ROW if rows.full_row else CHANGE, rank)
 
 
-def _orders(  # type: ignore[type-arg]
-    block: Block, places: Places, sequence: Sequence[Places], kind: str, rank: int
-) -> pa.Array:
+def _orders(
+    block: Messages, places: Places, sequence: Sequence[Places], kind: str, rank: int
+) -> pa.Array:  # type: ignore[type-arg]
     """Order keys of messages that hold one change each."""
     parts = np.empty((len(sequence), len(places)), np.int64)
     for i, part in enumerate(sequence):
