@@ -103,7 +103,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     from waybill.lake.session import start_session
     from waybill.spec.migration import Migration
 
-    with Broker(scratch / "broker") as broker:
+    with Broker(scratch / "broker", compiled=True) as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
         for name in ("few", "whole"):
             broker.create_topic(name, PARTITIONS)

@@ -94,7 +94,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
             "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
         }
     )
-    with Broker(scratch / "broker") as broker:
+    with Broker(scratch / "broker", compiled=True) as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
         spark = start_session(spec, "bench")
         lake = Lake.open(spark, spec)

@@ -50,7 +50,7 @@ def measure(lines: str, scratch: Path, turns: int = 1) -> dict[str, Any]:
             }
         )
 
-    with Broker(scratch / "broker") as broker:
+    with Broker(scratch / "broker", compiled=True) as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
         whole = [f"whole{turn}" for turn in range(turns)]
         messages = 0

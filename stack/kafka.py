@@ -70,6 +70,8 @@ class Broker(Server):
         users: passwords by user.
         certificate: PEM file with the private key and the chain of certificates of `127.0.0.1`.
         properties: further settings of the broker, which go before ours.
+        compiled: whether Java's second compiler works, which a broker that carries little for some
+            minutes never pays off.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Broker(Server):
         users: Mapping[str, str] | None = None,
         certificate: Path | None = None,
         properties: Mapping[str, str] | None = None,
+        compiled: bool = False,
     ) -> None:
         self.folder = folder.absolute()
         self.users = dict(users or {})
@@ -98,7 +101,7 @@ class Broker(Server):
         }
         super().__init__(
             "the Kafka broker",
-            self._java("kafka.Kafka", str(self._settings)),
+            self._java("kafka.Kafka", str(self._settings), compiled=compiled),
             self.folder / "kafka.log",
             lambda: all(listening(self._ports[name]) for name in protocols) and self._leads(),
             # After a kill it looks through every partition, which a busy machine is slow at.
@@ -222,11 +225,12 @@ class Broker(Server):
             raise ServerError(message)
 
     @staticmethod
-    def _java(main: str, *arguments: str) -> list[str]:
+    def _java(main: str, *arguments: str, compiled: bool = False) -> list[str]:
         home = os.environ.get("JAVA_HOME")
+        compilers = [] if compiled else ["-XX:TieredStopAtLevel=1"]
         return [
             str(Path(home) / "bin" / "java") if home else "java",
-            *("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC"),
+            *("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", *compilers),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",

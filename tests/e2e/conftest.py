@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -32,8 +30,8 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def airflow_home() -> Path:
-    """Airflow's home, with a migrated database."""
-    subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True
-    )
+    """Airflow's home, with its database; made here, where Airflow is imported already."""
+    from airflow.utils.db import initdb
+
+    initdb()
     return HOME

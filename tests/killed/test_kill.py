@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from tests.killed import mapped_shards
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 PROJECT = Path(__file__).resolve().parents[2]
-DRIVER = Path(__file__).with_name("disturbed_run.py")
+SERVER = Path(__file__).with_name("run_server.py")
 
 FIRST = [
     {"op": "insert", "seq": 1, "row": {"id": "1", "v": "one"}},
@@ -80,16 +83,79 @@ POINTS = [
 """Where runs are killed, in the order in which a batch passes them."""
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing of a run behind, neither the JVM nor Spark's workers."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+class Run:
+    """A run of a migration as a process of its own; ended with the block.
+
+    Attributes:
+        pid: of the process.
+        said: the file with what it says.
+        returncode: how it ended, None while it runs.
+    """
+
+    def __init__(self, pid: int, said: Path, answers: queue.Queue[str]) -> None:
+        self.pid = pid
+        self.said = said
+        self.returncode: int | None = None
+        self._answers = answers
+
+    def wait(self, seconds: float) -> int:
+        """How it ends within some seconds."""
+        if self.returncode is None:
+            self.returncode = int(self._answers.get(timeout=seconds))
+        return self.returncode
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave nothing of it behind, neither the JVM nor Spark's workers."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait(60)
+
+
+class RunServer:
+    """Starts such runs, one at a time, out of a process that has loaded what they need."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._number = 0
+        paths = os.pathsep.join([str(PROJECT), str(PROJECT / "spark_jobs")])
+        self._process = subprocess.Popen(
+            [sys.executable, str(SERVER)],
+            env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self._process.stdout:
+            self._answers.put(line)
+
+    def start(self, *arguments: str) -> Run:
+        """Start a run with these arguments of `disturbed_run.py`."""
+        self._number += 1
+        said = self._folder / f"run-{self._number}.log"
+        order = {"arguments": arguments, "said": str(said)}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return Run(int(self._answers.get(timeout=120)), said, self._answers)
+
+    def stop(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
 
 
 class Place:
     """A folder with a migration, its source and its lake."""
 
     spark: SparkSession
+    server: RunServer
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -115,29 +181,15 @@ class Place:
         lines = [json.dumps(message).encode() for message in messages]
         (self.folder / "in" / f"{name}.jsonl").write_bytes(b"\n".join([*lines, b"\xff bad"]))
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "spark_jobs")]),
-        }
-        command = [sys.executable, str(DRIVER), str(self.spec), *arguments]
-        return subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+    def start(self, *arguments: str) -> Run:
+        return self.server.start(str(self.spec), *arguments)
 
     def killed(self, batch: str, point: str) -> bool:
         """Run a batch that kills itself at a point; whether it came there."""
-        with self.start(batch, "--kill", point) as process:
-            try:
-                _, err = process.communicate(timeout=600)
-            finally:
-                end(process)
-        assert process.returncode in (0, -signal.SIGKILL), (point, err.decode())
-        return process.returncode != 0
+        with self.start(batch, "--kill", point) as run:
+            code = run.wait(600)
+        assert code in (0, -signal.SIGKILL), (point, run.said.read_text())
+        return code != 0
 
     def whole(self, batch: str) -> Waybill:
         return run_migration(str(self.spec), batch=batch, spark=self.spark)
@@ -176,16 +228,18 @@ def new_place(tmp_path_factory) -> Iterator[Callable[[str], Place]]:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
         patch.setitem(registry.MODULES, "tiny", "tests.spark.tiny_envelope")
         started: list[SparkSession] = []
+        server = RunServer(tmp_path_factory.mktemp("runs"))
 
         def make(name: str) -> Place:
             place = Place(tmp_path_factory.mktemp(name) / "place")
             place.feed("1", FIRST)
             if not started:
                 started.append(start_session(load_migration(place.spec), "tests"))
-            place.spark = started[0]
+            place.spark, place.server = started[0], server
             return place
 
         yield make
+        server.stop()
         for session in started:
             session.stop()
 
@@ -290,10 +344,10 @@ def content(place: Place) -> dict[str, list[str]]:
     }
 
 
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+def wait_for(path: Path, run: Run) -> None:
     deadline = time.monotonic() + 240
     while not path.exists():
-        assert process.poll() is None, process.communicate()[1].decode()
+        assert psutil.pid_exists(run.pid), run.said.read_text()
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -309,16 +363,14 @@ def test_one_of_two_runs_at_once_loses_cleanly(
     signs = tmp_path / "signs"
     signs.mkdir()
     with place.start("b1", "--pause", point, str(signs)) as slow:
-        try:
-            wait_for(signs / "reached", slow)
-            place.whole(other)
-            (signs / "go").touch()
-            _, err = slow.communicate(timeout=240)
-        finally:
-            end(slow)
-    assert slow.returncode == 1
+        wait_for(signs / "reached", slow)
+        place.whole(other)
+        (signs / "go").touch()
+        assert slow.wait(240) == 1
     assert re.search(
-        r"^ConflictError: WB-7001: another run .*(moved|took over)", err.decode(), re.MULTILINE
+        r"^ConflictError: WB-7001: another run .*(moved|took over)",
+        slow.said.read_text(),
+        re.MULTILINE,
     )
     before = place.lake()
     assert before["changes"]["branches"] == []

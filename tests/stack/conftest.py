@@ -14,6 +14,8 @@ from waybill.lake.settings import SHORT_RUNS
 from waybill_airflow.free_ports import free_port
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
+# Master, workers and executors are started by others, and see the options of every Java.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 @pytest.fixture(scope="session")
