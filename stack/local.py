@@ -59,7 +59,7 @@ class LocalStack(Example):
         self.folder = folder.absolute()
         super().__init__(tell)
         self._samples = samples
-        self.broker = Broker(self.folder / "kafka")
+        self.broker = Broker(self.folder / "kafka", compiled=True)
         self.s3 = S3Server(self.folder / "s3")
         self.postgres = PostgresServer()
         self.cluster = Cluster(self.folder / "spark", workers=2, cores=1, memory="1g")

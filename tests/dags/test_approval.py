@@ -293,6 +293,7 @@ def test_an_earlier_batch_that_is_held_is_no_question_of_this_task(gate, fake_st
         gate.execute(CONTEXT)
 
 
+@pytest.mark.spark
 def test_a_submitted_stage_is_handed_the_decision(gate, fake_stages):
     fake_stages("validate decided", DROPPED)
     with pytest.raises(AirflowSkipException, match="WB-5007: batch b-1 was dropped"):

@@ -2,11 +2,11 @@
 
     run_server.py
 
-It reads orders line by line as JSON (`arguments` of `disturbed_run.py`, and `said`, the file for
-what the run says), forks a process for each that runs it in a session of its own, and answers with
-two lines: its number when it begins, and how it ended. A run starts a Java of its own, so what is
-killed is as whole as if it had been started by itself; only the seconds in which Python loads its
-libraries are spent once.
+It reads orders line by line as JSON (`number`, `arguments` of `disturbed_run.py`, and `said`, the
+file for what the run says), forks a process for each that runs it in a session of its own, and
+answers with two lines: `NUMBER begun PID`, and `NUMBER ended CODE`. A run starts a Java of its
+own, so what is killed is as whole as if it had been started by itself; only the seconds in which
+Python loads its libraries are spent once.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def main() -> None:
         if pid == 0:
             answers.close()
             run(order["arguments"], order["said"])
-        answers.write(f"{pid}\n")
+        answers.write(f"{order['number']} begun {pid}\n")
         answers.flush()
         _, status = os.waitpid(pid, 0)
-        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        answers.write(f"{order['number']} ended {os.waitstatus_to_exitcode(status)}\n")
         answers.flush()
 
 

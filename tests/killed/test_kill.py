@@ -92,16 +92,18 @@ class Run:
         returncode: how it ended, None while it runs.
     """
 
-    def __init__(self, pid: int, said: Path, answers: queue.Queue[str]) -> None:
+    def __init__(self, pid: int, said: Path, ended: Callable[[float], int]) -> None:
+        # Its group is killed: 0 and 1 would be that of the tests, and everything.
+        assert pid > 1
         self.pid = pid
         self.said = said
         self.returncode: int | None = None
-        self._answers = answers
+        self._ended = ended
 
     def wait(self, seconds: float) -> int:
         """How it ends within some seconds."""
         if self.returncode is None:
-            self.returncode = int(self._answers.get(timeout=seconds))
+            self.returncode = self._ended(seconds)
         return self.returncode
 
     def __enter__(self) -> Run:
@@ -140,10 +142,21 @@ class RunServer:
         """Start a run with these arguments of `disturbed_run.py`."""
         self._number += 1
         said = self._folder / f"run-{self._number}.log"
-        order = {"arguments": arguments, "said": str(said)}
+        number = self._number
+        order = {"number": number, "arguments": arguments, "said": str(said)}
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return Run(int(self._answers.get(timeout=120)), said, self._answers)
+        pid = self._answer(number, "begun", 600)
+        return Run(pid, said, lambda seconds: self._answer(number, "ended", seconds))
+
+    def _answer(self, number: int, what: str, seconds: float) -> int:
+        """What the server says of a run; of an earlier one that took too long it says it later."""
+        deadline = time.monotonic() + seconds
+        while True:
+            line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            run, said, value = line.split()
+            if (int(run), said) == (number, what):
+                return int(value)
 
     def stop(self) -> None:
         self._process.stdin.close()
@@ -238,10 +251,12 @@ def new_place(tmp_path_factory) -> Iterator[Callable[[str], Place]]:
             place.spark, place.server = started[0], server
             return place
 
-        yield make
-        server.stop()
-        for session in started:
-            session.stop()
+        try:
+            yield make
+        finally:
+            server.stop()
+            for session in started:
+                session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_what_was_refused_comes_once(spark, spec, tmp_path, tables):
     )
     convert = waybill.stage("convert")
     every = tables != [PEOPLE]
-    reloaded = {"rows of tables that are loaded again": 5 if every else 3}
+    reloaded = {"rows of reloaded tables": 5 if every else 3}
     assert convert.extra_in == (reloaded if every else reloaded | {"rows of refused messages": 1})
     assert (convert.rows_out, convert.refused) == (5 if every else 4, {})
     assert rows_of(spark, whole, PEOPLE) == [row(1, None), row(2), row(3, None)]
@@ -103,7 +103,7 @@ def test_the_other_rows_of_a_message_come_once(spark, migration, tiny, tmp_path)
     report = run_convert(work.spec, context)
     assert (report.rows_out, report.refused) == (3, {"shape": 1})
     assert report.extra_in == {
-        "rows of tables that are loaded again": 3,
+        "rows of reloaded tables": 3,
         "rows of refused messages": 1,
     }
     brought = [(r.offset, r["index"], r.key) for r in work.changes("batch = 'b2' AND key <> ''")]

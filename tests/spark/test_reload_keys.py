@@ -136,7 +136,7 @@ def test_a_row_stays_if_a_message_that_it_came_from_is_missing(spark, spec, tmp_
     assert "`waybill run FILE --reload shop.people`" in warning
     assert waybill.stage("convert").details[KEYS][PEOPLE]["left as they are"] == 1
     lake.set_properties(lake.log("archive"), {KEPT_SINCE: "0"})
-    with pytest.raises(ConfigurationError, match=r"no row of shop[.]people can be made"):
+    with pytest.raises(ConfigurationError, match=r"no row of shop[.]people can be rebuilt"):
         reload(spark, hidden, "b5")
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ from waybill.lake.names import literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FEW_BYTES, FEW_ROWS
 from waybill.lake.task_rows import Piece, read_piece
+from waybill.lake_columns import MESSAGE_PLACE
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -219,6 +221,7 @@ class Branch:
         writer = self._catalog.data_file_writer(*self._path, schema)
         if writer is None:
             return self.append(rows.mapInArrow(light(make), from_arrow_schema(schema)))
+        writer = replace(writer, by_place=set(MESSAGE_PLACE) <= set(schema.names))
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             return writer.write(make(batches))

@@ -35,8 +35,11 @@ FILE_BYTES = 1 << 30
 _SAMPLE, _OFTEN = 1000, 10
 """So many rows tell whether values are worth a dictionary: each comes so often or more."""
 
+SMALL = ROW_GROUP_BYTES // 16
+"""A row group of so many bytes may end early because other rows follow."""
+
 EARLY = 16
-"""So many row groups more than there are full ones may end early, because other rows follow."""
+"""So many smaller ones more than there are full ones may do so, too."""
 
 FIELD_ID = b"PARQUET:field_id"
 """Where Arrow has the id of a file's column."""
@@ -73,12 +76,15 @@ class DataFileWriter:
         opened: the same as tasks open it.
         schema: the rows, with the table's field ids.
         partition_by: the columns that the table is partitioned by, as they are.
+        by_place: whether rows come from messages, whose places (`MESSAGE_PLACE`) they have: then
+            row groups keep to one stretch of a partition, and files sort by it.
     """
 
     folder: str
     opened: str
     schema: pa.Schema
     partition_by: tuple[str, ...]
+    by_place: bool = False
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write every row, and tell of the files.
@@ -96,8 +102,9 @@ class DataFileWriter:
                     values = tuple(map(_text, found))
                     file = files.get(values)
                     if file is None:
-                        file = _File(self, values, file_prefix(rows))
-                        file = files[values] = stack.enter_context(file)
+                        prefix = file_prefix(rows) if self.by_place else ""
+                        file = _File(self, values, prefix)
+                        files[values] = stack.enter_context(file)
                     file.add(rows)
                     if file.full:
                         written.append(file.finish())
@@ -150,7 +157,7 @@ class _File:
         self._path = "/".join((writer.folder, *folders, self._name))
         self._values = values
         self._schema = writer.schema
-        self._runs = PlaceRuns()
+        self._runs = PlaceRuns() if writer.by_place else None
         self._early = EARLY
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
@@ -182,23 +189,31 @@ class _File:
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows; as soon as they make a row group, or others follow, they are written."""
         self._rows += rows.num_rows
-        for follows, run in self._runs.cut(rows):
-            if not follows and self._held and self._early:
-                self._early -= 1
-                self._flush()
+        runs = [(True, rows)] if self._runs is None else self._runs.cut(rows)
+        for follows, run in runs:
+            small = self._held_bytes < SMALL
+            if not follows and self._held and (self._early or not small):
+                self._early -= small
+                self._flush(ahead=rows)
             self._held.append(run)
             self._held_bytes += run.nbytes
             if self._held_bytes >= ROW_GROUP_BYTES:
                 self._early += 1
                 self._flush()
 
-    def _flush(self) -> None:
+    def _flush(self, ahead: pa.RecordBatch | None = None) -> None:
+        """Write what is held, as a row group.
+
+        Args:
+            ahead: rows that come next: what the file is like is decided by them, too.
+        """
         import pyarrow as pa
 
         if self._held:
             table = pa.Table.from_batches(self._held).cast(self._schema)
             if self._parquet is None:
-                self._parquet = self._begun(table)
+                sample = self._held if ahead is None else [*self._held, ahead]
+                self._parquet = self._begun(pa.Table.from_batches(sample))
             self._parquet.write_table(table, row_group_size=max(1, table.num_rows))
             self._taken += self._held_bytes
             self._held, self._held_bytes = [], 0

@@ -30,9 +30,12 @@ Place = tuple[Any, ...]
 def file_prefix(rows: pa.RecordBatch) -> str:
     """The beginning of the name of a data file, so that names sort as the first rows do.
 
-    Topics sort by a checksum, as their names may be of any length. Empty where rows have no place.
+    Topics sort by a checksum, as their names may be of any length. Empty where a row has no place.
+
+    Args:
+        rows: some rows with the columns of `MESSAGE_PLACE`.
     """
-    if not _placed(rows) or not rows.num_rows:
+    if _lack_places(rows):
         return ""
     topic, partition, offset = _place(rows, 0)
     return f"{zlib.crc32(str(topic).encode()):08x}-{partition:010d}-{offset:019d}-"
@@ -52,9 +55,10 @@ class PlaceRuns:
         """Pieces of a batch, each with whether it follows the rows before it.
 
         Args:
-            rows: some rows; without places they follow whatever was before.
+            rows: some rows with the columns of `MESSAGE_PLACE`. If one has no place, they all
+                follow whatever was before.
         """
-        if not rows.num_rows or not _placed(rows):
+        if not rows.num_rows or _lack_places(rows):
             yield True, rows
             return
         last, first = self._last, _place(rows, 0)
@@ -70,9 +74,8 @@ class PlaceRuns:
             follows = False
 
 
-def _placed(rows: pa.RecordBatch) -> bool:
-    there = set(MESSAGE_PLACE) <= set(rows.schema.names)
-    return there and not any(rows.column(name).null_count for name in MESSAGE_PLACE)
+def _lack_places(rows: pa.RecordBatch) -> bool:
+    return any(rows.column(name).null_count for name in MESSAGE_PLACE)
 
 
 def _place(rows: pa.RecordBatch, number: int) -> Place:

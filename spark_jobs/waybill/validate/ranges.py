@@ -18,6 +18,9 @@ from waybill.validate.suites import Suite, is_waivable
 TYPE = "expect_column_values_to_be_between"
 
 _ARGUMENTS = {"column", "min_value", "max_value"}
+_EXACT = 2**53
+"""Up to here every integer is a float, which Great Expectations makes of limits."""
+
 _PARTS = {"type", "kwargs", "severity", "description", "meta"}
 
 
@@ -51,6 +54,8 @@ def _check(
         return None
     if not (item.keys() <= _PARTS and {"column"} < kwargs.keys() <= _ARGUMENTS):
         return None
+    if not isinstance(item.get("description", ""), str):
+        return None
     given = {name: _value(argument, parameters) for name, argument in kwargs.items()}
     column, low, high = given["column"], given.get("min_value", -inf), given.get("max_value", inf)
     if not isinstance(column, str) or not all(column in row for row in rows):
@@ -83,9 +88,13 @@ def _check(
 def _value(argument: Any, parameters: Mapping[str, Any]) -> Any:
     """An argument, or the parameter that it names."""
     if isinstance(argument, dict) and argument.keys() == {"$PARAMETER"}:
-        return parameters.get(argument["$PARAMETER"])
+        name = argument["$PARAMETER"]
+        return parameters.get(name) if isinstance(name, str) else None
     return argument
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    """Whether a value is a number that Great Expectations compares as what it is."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= _EXACT
+    return isinstance(value, float) and isfinite(value)

@@ -81,6 +81,17 @@ def test_values_of_every_type_are_exact(lake: Lake, migration) -> None:
         assert found.k.startswith('{"id":"')
 
 
+def test_columns_that_are_called_as_places_of_messages(lake: Lake, migration) -> None:
+    types = {"id": "int64", "topic": "string", "partition": "string", "offset": "uint64"}
+    table = schema("shop.offsets", types, ("id",))
+    values = {"topic": "t", "partition": "p1", "offset": "18446744073709551615"}
+    step(lake, migration(), "b1", [row(1, 1, table=table, **values)], [table])
+    later = {**values, "offset": "7"}
+    changes = [row(2, 1, "update", table=table, **later), row(3, 2, table=table, **later)]
+    step(lake, migration(), "b2", changes, [table])
+    assert images(lake, "shop.offsets") == [{"id": str(number), **later} for number in (1, 2)]
+
+
 def test_a_value_that_does_not_fit_is_refused_with_its_reason(lake: Lake, migration) -> None:
     types = {"id": "int64", "n": "int32", "at": "timestamp"}
     table = schema("shop.t", types, ("id",))

@@ -197,7 +197,7 @@ def test_a_statement_without_an_id_stays_where_it_is(lake, migration, late: bool
     behind = [row(30, 4, place=(0, 3), n="1")] if late else []
     put(lake, "b1", [in_front, *behind, *anew], [TABLE], {REBUILT_KEYS: {name: "b1"}})
     report = step(lake, spec, "b1")
-    assert report.details[name]["rows that were made anew"] == 1
+    assert report.details[name]["rows that were rebuilt"] == 1
     now = {row._waybill_key: row for row in lake.read(full).collect()}
     assert now['{"id":"1"}'] == was['{"id":"1"}']
     assert (now['{"id":"3"}'] == was['{"id":"3"}']) is not late

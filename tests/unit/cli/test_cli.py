@@ -294,6 +294,17 @@ def test_what_is_wrong_is_one_sentence_and_ends_with_2(words, sentence):
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize(
+    "words", [("formats", "nope"), ("detect", "-", "--set", "decimal=x"), ("check", "no.yaml")]
+)
+def test_a_process_of_its_own_says_nothing_besides(words):
+    """No warning of a library while it is loaded, and nothing when Python ends."""
+    done = waybill_process(*words, given=b"")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"waybill: ")
+    assert done.stderr.count(b"\n") == 1
+
+
 @pytest.mark.parametrize("words", [("convert", "a", "b"), ("nonsense",), ("run",), ("run", "--x")])
 def test_wrong_use_ends_with_2(words):
     done = waybill(*words)

@@ -36,7 +36,8 @@ def rows_of(places: list[tuple[str, int, int]]) -> pa.RecordBatch:
 def write(folder: Path, pieces: list[list[tuple[str, int, int]]]) -> list[DataFile]:
     """One file of some pieces, each a batch."""
     fields = [{"id": n, "name": name, "type": "x"} for n, name in enumerate(SCHEMA.names)]
-    made = DataFileWriter(str(folder), str(folder), with_field_ids(SCHEMA, {"fields": fields}), ())
+    schema = with_field_ids(SCHEMA, {"fields": fields})
+    made = DataFileWriter(str(folder), str(folder), schema, (), by_place=True)
     (files,) = made.write(map(rows_of, pieces))
     return [DataFile(file["path"], file["bytes"]) for file in files.to_pylist()]
 
@@ -68,11 +69,24 @@ def test_rows_of_many_runs_stay_together() -> None:
 
 def test_rows_without_a_place_follow_whatever_was_before() -> None:
     runs = PlaceRuns()
-    without = rows_of([("a", 0, 1)]).drop_columns(["offset"])
-    unknown = rows_of([("a", None, 1)])  # type: ignore[list-item]
-    for rows in (without, unknown, rows_of([])):
+    for rows in (rows_of([("a", 0, 7)]), rows_of([("a", None, 1), ("b", 1, 2)]), rows_of([])):  # type: ignore[list-item]
         assert [follows for follows, _ in runs.cut(rows)] == [True]
-        assert file_prefix(rows) == ""
+    assert file_prefix(rows_of([("a", None, 1)])) == ""  # type: ignore[list-item]
+
+
+def test_columns_of_a_merged_table_may_have_the_same_names(tmp_path) -> None:
+    """A source table of consumer offsets: its columns say nothing of where rows came from."""
+    types = [pa.string(), pa.string(), pa.decimal128(20, 0)]
+    schema = pa.schema(list(zip(MESSAGE_PLACE, types, strict=True)))
+    rows = pa.RecordBatch.from_pylist(
+        [{"topic": "shop", "partition": "p1", "offset": 2}, dict.fromkeys(MESSAGE_PLACE)], schema
+    )
+    fields = [{"id": n, "name": name, "type": "x"} for n, name in enumerate(schema.names)]
+    made = DataFileWriter(
+        str(tmp_path), str(tmp_path), with_field_ids(schema, {"fields": fields}), ()
+    )
+    (files,) = made.write([rows, rows])
+    assert [file["rows"] for file in files.to_pylist()] == [4]
 
 
 def test_row_groups_can_be_read_in_order_whatever_pieces_a_task_gets(tmp_path, monkeypatch) -> None:
@@ -112,3 +126,13 @@ def test_rows_that_jump_back_and_forth_make_few_row_groups(tmp_path) -> None:
     jumping = [[("shop", n % 2, n)] for n in range(1000)]
     (file,) = write(tmp_path, jumping)
     assert pq.read_metadata(file.path).num_row_groups <= data_files.EARLY + 1
+
+
+def test_a_topic_of_many_partitions_has_a_row_group_for_each(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(data_files, "SMALL", 100)
+    pieces = [[("shop", partition, n) for n in range(10)] for partition in range(100)]
+    files = write(tmp_path, pieces[::2]) + write(tmp_path, pieces[1::2])
+    groups = row_groups(files, MESSAGE_PLACE, ())
+    assert groups is not None
+    assert len(groups) == 100
+    assert clusters(groups, most=0) is not None

@@ -89,6 +89,10 @@ def test_bounds_are_inclusive_and_nulls_are_left_out():
         {"type": TYPE, "kwargs": {"column": "other", "min_value": 1}},
         {"type": TYPE, "kwargs": {"column": "nowhere", "min_value": 1}},
         {"type": TYPE, "kwargs": {"column": 7, "min_value": 1}},
+        {**between(min_value=1), "description": ["line 1", "line 2"]},
+        between(min_value={"$PARAMETER": ["a"]}),
+        between(max_value=2**53 + 1),
+        between(max_value=10**400),
     ],
     ids=json.dumps,
 )
