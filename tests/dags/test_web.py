@@ -229,7 +229,7 @@ def test_the_report_of_a_lake_in_object_storage_is_read_with_its_connection(serv
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("away", "cannot be reached (nobody answers there)"),
+        ("away", "cannot be reached (no server answers there)"),
         ("nowhere", "there is no connection store_nowhere"),
         ("unset", "another.yaml:3: lake.warehouse needs ${NOBODY_SETS_THIS}, which is not set"),
         ("torn", "torn.yaml:1: is not YAML"),

@@ -321,7 +321,7 @@ def wrong(connect, what):
         ("key", ConfigurationError, r"does not take the key of the connection aws_default"),
         ("secret", ConfigurationError, r"does not take the key of the connection aws_default"),
         ("bucket", ConfigurationError, r"there is no bucket no-such-bucket at http://127"),
-        ("endpoint", UnavailableError, r"cannot be reached \(nobody answers there\)"),
+        ("endpoint", UnavailableError, r"cannot be reached \(no server answers there\)"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_soon(connect, bucket, what, kind, sentence):
