@@ -21,8 +21,6 @@ import pyarrow.compute as pc
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.mapped_changes import MappedChanges
 from waybill.batches.message_rows import CHANGE, changes_of
-from waybill.bulk import kernels
-from waybill.bulk.arrow_texts import texts_of
 from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
 from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, OUTBOX, columns_of
@@ -179,7 +177,7 @@ class Comparison:
         """
         mine = _taken(pairs.changes.select(["order_key"]), pairs.change[some])
         back = _taken(decoded.select(["order_key"]), theirs)
-        same = _same_heads(mine.column(0), back.column(0))
+        same = _equal(_head(mine.column(0)), _head(back.column(0)))
         others = np.flatnonzero(good & ~same)
         if not len(others):
             return same
@@ -383,12 +381,9 @@ def _whole_rows(rows: pa.Table) -> Any:
     return _is(rows, "operation", *sorted(ROW_OPERATIONS)) & _null(rows, "old_key")
 
 
-def _same_heads(one: Any, other: Any) -> Any:
-    """Where order keys are the same but for the position: full row or not, sequence id, rank."""
-    texts = [texts_of(column.combine_chunks()) for column in (one, other)]
-    same = np.empty(len(one), np.bool_)
-    kernels.same_heads(*texts[0], *texts[1], same)
-    return same & ~_mask(pc.or_(pc.is_null(one), pc.is_null(other)))
+def _head(orders: Any) -> Any:
+    """Order keys without the position: whether it is a full row, the sequence id, the rank."""
+    return pc.replace_substring_regex(orders, "/[^/]*$", "")
 
 
 def _equal(one: Any, other: Any) -> Any:

@@ -8,13 +8,12 @@ import weakref
 from datetime import datetime, timedelta
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
-from waybill.bulk import arrow_texts, kernels
+from waybill.bulk import kernels
 from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.block import JSON, Scanned, paths_of
 from waybill.bulk.column_codecs import (
@@ -262,26 +261,6 @@ def test_rarer_order_keys_are_left_to_others(sequence):
     bounds = np.array([0]), np.array([len(data)])
     kernels.read_order_keys(data, *bounds, np.zeros((4, 1), np.int64), counts, ranks, flags)
     assert counts[0] == -1
-
-
-@properties(100)
-@given(st.data())
-def test_same_heads(data):
-    """Two order keys have the same head where all that stands before the position is the same."""
-    number = st.one_of(st.integers(-3, 3), st.integers(-(2**70), 2**70))
-    key = st.tuples(st.lists(number, max_size=2), st.integers(0, 1), number, st.booleans())
-    keys = data.draw(st.lists(st.tuples(key, key), min_size=1, max_size=8))
-    keys += [(one, (*one[:2], other[2], one[3])) for one, other in keys]
-    made = [
-        [order_key(tuple(parts), rank, 0, abs(at), 0, full) for parts, rank, at, full in pair]
-        for pair in keys
-    ]
-    made += [["", ""], ["no slash", "no slash"], ["/1", "/2"], ["a/", "a/1"]]
-    arrays = [arrow_texts.texts_of(pa.array([pair[i] for pair in made])) for i in (0, 1)]
-    same = np.empty(len(made), np.bool_)
-    kernels.same_heads(*arrays[0], *arrays[1], same)
-    heads = [[key.rpartition("/")[:2] for key in pair] for pair in made]
-    assert same.tolist() == [bool(one[1]) and one == other for one, other in heads]
 
 
 def test_converters_of_the_same_are_one_and_hold_nothing_once_they_are_not_used():

@@ -12,7 +12,7 @@ from waybill.bulk.kernels.numbers import (
     short_floats,
     words,
 )
-from waybill.bulk.kernels.order_keys import order_keys, read_order_keys, same_heads
+from waybill.bulk.kernels.order_keys import order_keys, read_order_keys
 from waybill.bulk.kernels.scanning import fitting, grouped, head_size, in_order, in_slots, scan
 from waybill.bulk.kernels.times import (
     plain_times,
@@ -45,7 +45,6 @@ __all__ = [
     "plain_times",
     "put",
     "read_order_keys",
-    "same_heads",
     "same_texts",
     "scan",
     "scan_known",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kernels.single_values import same_bytes
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Bytes, Places
@@ -135,21 +134,3 @@ def read_order_keys(data, begins, ends, parts, counts, ranks, full):
         else:
             good = False
         counts[i] = found if good else -1
-
-
-@compiled
-def same_heads(one, begins, ends, other, other_begins, other_ends, same):
-    """Tell for each row whether two order keys are the same but for the position.
-
-    The position is what follows the last slash; where there is no slash they are not the same.
-    """
-    for i in range(begins.shape[0]):
-        size = ends[i] - begins[i]
-        while size > 0 and one[begins[i] + size - 1] != 47:
-            size -= 1
-        rest = other_ends[i] - other_begins[i]
-        while rest > 0 and other[other_begins[i] + rest - 1] != 47:
-            rest -= 1
-        same[i] = (
-            size > 0 and size == rest and same_bytes(one, begins[i], other, other_begins[i], size)
-        )
