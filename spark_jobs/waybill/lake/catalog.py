@@ -442,7 +442,7 @@ class Catalog:
                 after = after.setCurrentSchema(schema, before.lastColumnId())
             if drop is not None:
                 after = after.removeRef(drop)
-            if self._commit(operations, before, after.build()):
+            if self.commit(operations, before, after.build()):
                 return True
 
     def set_ref(self, namespace: str, name: str, ref: str, snapshot: int, tag: bool) -> None:
@@ -453,7 +453,7 @@ class Catalog:
             before = operations.current()
             builder = kind.tagBuilder(snapshot) if tag else kind.branchBuilder(snapshot)
             after = self.java("org.apache.iceberg.TableMetadata").buildFrom(before)
-            if self._commit(operations, before, after.setRef(ref, builder.build()).build()):
+            if self.commit(operations, before, after.setRef(ref, builder.build()).build()):
                 return
 
     def remove_refs(self, namespace: str, name: str, refs: list[str]) -> None:
@@ -465,7 +465,7 @@ class Catalog:
             there = [ref for ref in refs if self._snapshot_of(before, ref) is not None]
             for ref in there:
                 builder = builder.removeRef(ref)
-            if not there or self._commit(operations, before, builder.build()):
+            if not there or self.commit(operations, before, builder.build()):
                 return
 
     @staticmethod
@@ -479,7 +479,7 @@ class Catalog:
         return {str(name) for name in refs if refs[name].isBranch()}
 
     @staticmethod
-    def _commit(operations: Any, before: Any, after: Any) -> bool:
+    def commit(operations: Any, before: Any, after: Any) -> bool:
         """Whether the change of metadata went through; False when another commit came first."""
         try:
             operations.commit(before, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from waybill.lake.catalog import is_java
+from waybill.lake.catalog import Catalog
 
 if TYPE_CHECKING:
     from waybill.lake.tables import Lake
@@ -27,11 +27,6 @@ def change_properties(
         there = before.properties()
         found = {str(key): str(there[key]) for key in there}
         after = lake.java("org.apache.iceberg.TableMetadata").buildFrom(before)
-        try:
-            operations.commit(before, after.setProperties(dict(make(found))).build())
-        except Exception as error:
-            # Whether one of unknown state went through shows when it is made once more.
-            if is_java(error, "CommitFailedException", "CommitStateUnknownException"):
-                continue
-            raise
-        return
+        # Whether one of unknown state went through shows when it is made once more.
+        if Catalog.commit(operations, before, after.setProperties(dict(make(found))).build()):
+            return
