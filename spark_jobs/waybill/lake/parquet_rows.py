@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from waybill.lake.arrow_rows import filled, having, objects
 from waybill.lake.data_files import FIELD_ID
@@ -18,6 +18,7 @@ from waybill.lake.remembered_rows import (
     file_key,
     read_names,
 )
+from waybill.lake.row_group_bounds import ColumnBounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -252,17 +253,9 @@ def _groups(file: ParquetFile, where: Where) -> list[int]:
     metadata = file.metadata
     if not where:
         return list(range(metadata.num_row_groups))
-    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    places = [(names.index(column), values) for column, values in where.items() if column in names]
-
-    def can(group: int) -> bool:
-        for place, values in places:
-            statistics = metadata.row_group(group).column(place).statistics
-            if statistics is None or not statistics.has_min_max:
-                continue
-            least, most = cast("Any", statistics.min), cast("Any", statistics.max)
-            if not any(least <= value <= most for value in values):
-                return False
-        return True
-
-    return [group for group in range(metadata.num_row_groups) if can(group)]
+    bounds = [(ColumnBounds(metadata, name), sorted(values)) for name, values in where.items()]
+    return [
+        group
+        for group in range(metadata.num_row_groups)
+        if all(of.can_hold(group, values) for of, values in bounds)
+    ]

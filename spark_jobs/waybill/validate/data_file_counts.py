@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from waybill.lake.row_group_bounds import Sought
 from waybill.lake.sizing import MOST_ROWS, dealt
 from waybill.lake.task_rows import opened
 from waybill.spark_tasks.errors import unwrapped
@@ -157,11 +158,14 @@ def count_written_keys(
     counts: Counter[str] = Counter()
     if first:
         counts["distinct"], counts["nulls"] = len(wanted), every.null_count
-    paths = {file.path for file in written}
+    paths, near = {file.path for file in written}, Sought(wanted, KEY)
     for file in files:
-        columns = (KEY, DELETED, BATCH) if file.path in paths else (KEY, DELETED)
-        for rows in _live_rows(file, batch, columns):
+        own_file = file.path in paths
+        columns = (KEY, DELETED, BATCH) if own_file else (KEY, DELETED)
+        for rows in _live_rows(file, batch, columns, None if own_file else near):
             counts += _counted(rows, batch)
+            if KEY not in rows.column_names:
+                continue
             there: Any = pc.is_in(rows.column(KEY), value_set=wanted, skip_nulls=True)
             counts["keyed"] += pc.sum(there).as_py() or 0
     return counts
@@ -185,8 +189,12 @@ def _counted(rows: pa.Table, batch: str) -> Counter[str]:
     return counts
 
 
-def _live_rows(file: StoredFile, batch: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _live_rows(
+    file: StoredFile, batch: str, columns: Sequence[str], near: Sought | None = None
+) -> Iterator[pa.Table]:
     """The rows of a file that were not deleted, some at a time.
+
+    Where keys are looked for, their column is left out of rows that cannot have one of them.
 
     Images come with rows of the batch where it is asked which rows these are: images are most of a
     file, and those of earlier batches were looked at then.
@@ -197,8 +205,11 @@ def _live_rows(file: StoredFile, batch: str, columns: Sequence[str]) -> Iterator
 
     gone, first = file.deleted(), 0
     with opened(file.opened) as parquet:
+        groups = None if near is None else near.groups(parquet.metadata)
         for group in range(parquet.num_row_groups):
-            rows = parquet.read_row_group(group, list(columns), use_threads=False)
+            far = groups is not None and group not in groups
+            names = [name for name in columns if not (far and name == KEY)]
+            rows = parquet.read_row_group(group, names, use_threads=False)
             if DELETED in columns and BATCH in columns:
                 written = pc.any(pc.equal(rows.column(BATCH), pa.scalar(batch)))
                 if written.as_py():

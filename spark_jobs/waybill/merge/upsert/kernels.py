@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,8 @@ Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
 _EMPTY = -1
+_BITS = 8
+"""Marks for each slot, so that one of sixteen or fewer is set."""
 
 
 @compiled
@@ -159,51 +163,78 @@ def _newest(  # type: ignore[no-untyped-def]
     return made
 
 
-def slots_of(hashes: Hashes) -> Rows:
-    """A table of hashes in which `matches` looks: at each place the number of a hash, or -1."""
+class Wanted(NamedTuple):
+    """Keys that are looked for, each of them once.
+
+    Attributes:
+        data: their bytes.
+        ends: where each begins and ends, one more than there are keys.
+        hashes: of the keys.
+        slots: at the place of a hash, or behind it, the number of its key; -1 where there is none.
+        marks: a bit for some hashes, set where a key has one of them: most others are known by it.
+    """
+
+    data: Bytes
+    ends: Ends
+    hashes: Hashes
+    slots: Rows
+    marks: Hashes
+
+
+def looked_for(data: Bytes, ends: Ends) -> Wanted:
+    """Keys, ready to be looked for by `matches`."""
+    hashes = hashes_of(data, ends)
     slots = _slots(len(hashes))
-    _into_slots(hashes, slots)
-    return slots
+    marks = np.zeros(len(slots) * _BITS // 64, np.uint64)
+    _into_slots(hashes, slots, marks)
+    return Wanted(data, ends, hashes, slots, marks)
 
 
 @compiled
-def _into_slots(hashes, slots):  # type: ignore[no-untyped-def]
+def _mark(h, marks):  # type: ignore[no-untyped-def]
+    """The number of the bit of a hash: other bits of it than those that say its slot."""
+    return np.int64((h >> np.uint64(32)) & np.uint64(64 * len(marks) - 1))
+
+
+@compiled
+def _into_slots(hashes, slots, marks):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(hashes)):
         place = np.int64(hashes[i] & mask)
         while slots[place] >= 0:
             place = (place + 1) & np.int64(mask)
         slots[place] = i
+        bit = _mark(hashes[i], marks)
+        marks[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
 
 
-def matches(
-    slots: Rows, hashes: Hashes, keys: Bytes, key_ends: Ends, there: Bytes, there_ends: Ends
-) -> tuple[Rows, Rows]:
+def matches(wanted: Wanted, there: Bytes, there_ends: Ends) -> tuple[Rows, Rows]:
     """The rows of a table that have one of the keys, and the number of that key.
 
     Args:
-        slots: made of the hashes by `slots_of`.
-        hashes: of the keys, each of which is there once.
-        keys: bytes of the keys.
-        key_ends: where each begins and ends, one more than there are keys.
+        wanted: the keys.
         there: bytes of the keys of the rows.
-        there_ends: as of the keys.
+        there_ends: where each begins and ends, one more than there are rows.
     """
     rows = np.empty(len(there_ends) - 1, np.int64)
     numbers = np.empty(len(there_ends) - 1, np.int64)
-    made = _matches(slots, hashes, keys, key_ends, there, there_ends, rows, numbers)
+    keys = (wanted.slots, wanted.marks, wanted.hashes, wanted.data, wanted.ends)
+    made = _matches(*keys, there, there_ends, rows, numbers)
     return rows[:made], numbers[:made]
 
 
 @compiled
 def _matches(  # type: ignore[no-untyped-def]
-    slots, hashes, keys, key_ends, there, there_ends, rows, numbers
+    slots, marks, hashes, keys, key_ends, there, there_ends, rows, numbers
 ):
     """Write what `matches` returns; returns how many rows there are."""
     mask = np.uint64(len(slots) - 1)
     made = 0
     for row in range(len(rows)):
         h = _hash(there, there_ends[row], there_ends[row + 1])
+        bit = _mark(h, marks)
+        if (marks[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) == 0:
+            continue
         place = np.int64(h & mask)
         while slots[place] >= 0:
             other = slots[place]
