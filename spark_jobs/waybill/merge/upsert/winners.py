@@ -65,12 +65,16 @@ def reduced(rows: pa.Table) -> pa.Table:
         *(images, image_ends),
         _flags(rows.column("whole")),
     )
-    return rows.take(found)
+    # Where no key comes twice, every row is found at its own place: images are copied for nothing.
+    return rows if len(found) == rows.num_rows else rows.take(found)
 
 
 def whole(column: Any) -> Any:
     """A column in one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    # Arrow would copy even one chunk.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def texts_in(column: Any) -> tuple[Any, Any]:
@@ -99,7 +103,10 @@ def winners(batches: Iterable[pa.RecordBatch], tables: Mapping[str, Wanted]) -> 
         if not rows.num_rows:
             continue
         chunk.append(rows)
-        if sum(map(len, chunk)) >= CHUNK_ROWS or sum(one.nbytes for one in chunk) >= CHUNK_BYTES:
+        # What is kept is copied each time: some times as much has to come, as far as there is room.
+        most_rows = max(CHUNK_ROWS, len(kept))
+        most_bytes = max(CHUNK_BYTES, min(3 * kept.nbytes, MOST_BYTES - kept.nbytes))
+        if sum(map(len, chunk)) >= most_rows or sum(one.nbytes for one in chunk) >= most_bytes:
             kept, chunk = reduced(pa.concat_tables([kept, *chunk])), []
             if kept.nbytes >= MOST_BYTES:
                 yield kept
@@ -140,7 +147,8 @@ def _wanted(batch: pa.RecordBatch, tables: Mapping[str, Wanted]) -> pa.Table:
         if wanted.above:
             order: Any = batch.column("order_key")
             mine = pc.and_(mine, pc.greater(order, pa.scalar(wanted.above)))
-        parts.append(_winners_of(batch.filter(mine), wanted.number))
+        every = pc.all(mine, skip_nulls=False).as_py()
+        parts.append(_winners_of(batch if every else batch.filter(mine), wanted.number))
     return pa.concat_tables(parts) if parts else WINNERS.empty_table()
 
 
@@ -148,7 +156,10 @@ def _winners_of(changes: pa.RecordBatch, number: int) -> pa.Table:
     operation: Any = changes.column("operation")
     after = changes.column("after")
     live = pc.not_equal(operation, pa.scalar("delete"))
-    image = pc.if_else(live, pc.coalesce(after, pa.scalar("{}")), pa.scalar(None, pa.string()))
+    image = after
+    # Most rows that live have an image, and others have none: nothing has to be copied then.
+    if not pc.all(pc.equal(live, pc.is_valid(after)), skip_nulls=False).as_py():
+        image = pc.if_else(live, pc.coalesce(after, pa.scalar("{}")), pa.scalar(None, pa.string()))
     whole = pc.is_in(operation, value_set=pa.array(["insert", "read"]))
     columns = [
         pa.repeat(pa.scalar(number, pa.int32()), changes.num_rows),
@@ -170,6 +181,9 @@ def buckets_of(rows: pa.Table, buckets: Mapping[int, int]) -> Iterator[tuple[int
     """
     rows = rows.combine_chunks()
     numbers = rows.column("number").to_numpy()
+    if len(buckets) == 1 and set(buckets.values()) == {1}:
+        yield int(numbers[0]), 0, rows
+        return
     hashes: Hashes = hashes_of(*texts_in(rows.column("key")))
     most = np.zeros(max(buckets) + 1, np.uint64)
     for number, count in buckets.items():
