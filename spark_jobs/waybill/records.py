@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
@@ -118,6 +119,12 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True
     def index(self) -> dict[str, int]:
         """Position of each column by name."""
         return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def spelled_twice(self) -> frozenset[str]:
+        """Names that several columns have but for the case of letters, case-folded."""
+        counted = Counter(name.casefold() for name in self.names)
+        return frozenset(name for name, count in counted.items() if count > 1)
 
     @cached_property
     def key_places(self) -> tuple[int, ...]:

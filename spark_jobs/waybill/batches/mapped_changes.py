@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake_columns import MESSAGE_PLACE, TABLE_PARTS
-from waybill.mapping.carried import carried_with
+from waybill.mapping.carried import STATEMENTS, carried_with, without_statements
 from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
 from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.shards import EMPTIED, VOID
@@ -133,6 +133,7 @@ class MappedChanges:
         several = self._several(rows) if self.mapping.rules.joins else {}
         if self.mapping.rules.shows_less:
             self._hide(rows, found, numbers, why)
+            rows = _without_statements(rows)
         if self._floors:
             self._void(rows, found, numbers, why)
         asked = np.array([m is not None and m.holds is not None for m in found] + [False], np.bool_)
@@ -423,6 +424,26 @@ def _text_of(change: Change, name: str) -> str | None:
 
 def _extra(text: str, mapped: MappedTable) -> bytes | None:
     return text.encode() if mapped.schema_stays else carried_with(text.encode(), mapped)
+
+
+def _without_statements(rows: pa.Table) -> pa.Table:
+    """Rows without the statements that made them; see `waybill.mapping.carried`."""
+    if "extra" not in rows.schema.names:
+        return rows
+    extra: Any = rows.column("extra")
+    asked: Any = pc.fill_null(pc.match_substring_regex(extra, STATEMENTS), False)
+    if "outcome" in rows.schema.names:
+        # What is no change has other things there, such as a schema.
+        asked = pc.and_(asked, pc.equal(rows.column("outcome"), pa.scalar("ok")))
+    places = np.flatnonzero(np.asarray(asked))
+    if not len(places):
+        return rows
+    operations = _taken(rows, "operation", places)
+    texts: list[str | None] = [
+        without_statements(text.encode(), operation in ROW_OPERATIONS).decode()
+        for text, operation in zip(_taken(rows, "extra", places), operations, strict=True)
+    ]
+    return _set(rows, "extra", places, texts)
 
 
 def _key(text: str, mapped: MappedTable) -> bytes | None:

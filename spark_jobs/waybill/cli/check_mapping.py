@@ -10,7 +10,7 @@ from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.column_history import NO_HISTORY, history_of
-from waybill.mapping.rules import fits, fits_column, names_of
+from waybill.mapping.rules import fits, fits_column, in_any_case, names_of
 from waybill.records import refused, skipped
 from waybill.suggestions import did_you_mean
 
@@ -99,7 +99,7 @@ def _unmatched(
             text = f"map[{number}]: no table of the sample is called {' or '.join(one.tables)}"
             yield Finding(about, NOTE, text + did_you_mean(one.tables[0], known))
             continue
-        told = {(name, schema.dialect) for schema in named for name in schema.names}
+        told = {(name, in_any_case(name, schema)) for schema in named for name in schema.names}
         columns = sorted({name for name, _ in told})
         if not columns:
             continue
@@ -111,6 +111,6 @@ def _unmatched(
         }
         for field, patterns in asked.items():
             for pattern in patterns:
-                if not any(fits_column(name, (pattern,), dialect) for name, dialect in told):
+                if not any(fits_column(name, (pattern,), any_case) for name, any_case in told):
                     text = f"map[{number}].columns.{field}: no column there is called {pattern}"
                     yield Finding(about, NOTE, text + did_you_mean(pattern, columns))

@@ -8,7 +8,7 @@ import msgspec
 
 from waybill.caches import Bounded
 from waybill.errors import Code, ConfigurationError, MissingColumnError, Refusal
-from waybill.mapping.carried import carried_with
+from waybill.mapping.carried import carried_with, without_statements
 from waybill.mapping.column_history import NO_HISTORY, columns_left_out, with_columns_to_come
 from waybill.mapping.column_renames import check_renames
 from waybill.mapping.moves import moved
@@ -117,6 +117,7 @@ class ChangeMapper:
         history: ColumnHistory = NO_HISTORY,
     ) -> None:
         self.rules = rules
+        self._shows_less = rules.shows_less
         self._history = history
         self._bags = bags
         self._declared = declared
@@ -174,6 +175,10 @@ class ChangeMapper:
             return Mapped(None, self.rules.left_out(change.schema))
         if self.hides(change.operation, change.schema.table, change.ddl_text, change.extra):
             return Mapped(None, STATEMENT)
+        if self._shows_less and change.extra is not None:
+            left = without_statements(change.extra, change.operation in ROW_OPERATIONS)
+            if left is not change.extra:
+                change = msgspec.structs.replace(change, extra=left)
         if mapped.same:
             return Mapped(change)
         if mapped.join is not None and change.operation in OF_TABLES:
@@ -235,7 +240,7 @@ class ChangeMapper:
         self, operation: str, table: str | None, text: str | None, extra: bytes | str | None
     ) -> bool:
         """Whether an event of no table shows rows of which the mapping leaves something out."""
-        if table or operation not in NO_TABLE or not self.rules.shows_less:
+        if table or operation not in NO_TABLE or not self._shows_less:
             return False
         return tells_rows(text, extra)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection
-from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 from waybill.errors import Code, ConfigurationError
+from waybill.mapping.time_literals import clock, stated_time
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "GT": operator.gt,
     "GTE": operator.ge,
 }
-_CLOCK = re.compile(r"(.*?[T ]?\d\d:\d\d:\d\d)(?:\.(\d+))?")
 
 
 class _Value(NamedTuple):
@@ -216,7 +215,7 @@ class _Reader:
         if isinstance(node, exp.Neg):
             inner = self.value(node.this)
             if inner.kind == NUMBER or self._may_be(inner):
-                return _Value(inner.kind, lambda image: _made(inner.of(image), operator.neg))
+                return _Value(inner.kind, lambda image: _made(inner.of(image), Decimal.copy_negate))
         if isinstance(node, exp.Column) and not node.table:
             return self._column(node.name)
         if isinstance(node, exp.Lower | exp.Upper | exp.Length):
@@ -296,23 +295,9 @@ class _Reader:
     def _moment(self, text: str, kind: str) -> str:
         """A literal as the text of a time."""
         try:
-            if kind == "date":
-                return date.fromisoformat(text).isoformat()
-            if kind == "time":
-                if re.fullmatch(r"-?\d\d+:\d\d:\d\d(\.\d+)?", text) is None:
-                    raise ValueError(text)
-                return _clock(text)
-            if kind == "timestamptz" and not text.endswith("Z"):
-                raise self._wrong(f"{text!r} needs a Z behind it, as the column holds instants")
-            plain = text.removesuffix("Z")
-            if kind == "timestamp" and plain != text:
-                raise self._wrong(f"{text!r} has a Z, and the column holds wall clocks")
-            plain = plain.replace(" ", "T", 1) if "T" not in plain else plain
-            plain = plain if "T" in plain else f"{plain}T00:00:00"
-            datetime.fromisoformat(plain.partition(".")[0])
-        except ValueError:
-            raise self._wrong(f"{text!r} is no {kind}") from None
-        return _clock(plain)
+            return stated_time(text, kind)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
 
     def _compared(self, name: str, one: exp.Expr, other: exp.Expr) -> Callable[[Any], Truth]:
         left, right = self.value(one), self.value(other)
@@ -434,15 +419,6 @@ def _number(text: str) -> Decimal | None:
     return None if number.is_nan() else number
 
 
-def _clock(text: str) -> str:
-    """A time whose texts stand in the order of the times."""
-    match = _CLOCK.fullmatch(text)
-    if match is None:
-        return text
-    fraction = (match[2] or "").rstrip("0")
-    return f"{match[1]}.{fraction}" if fraction else match[1]
-
-
 def _as_it_is(text: str) -> str:
     return text
 
@@ -450,9 +426,9 @@ def _as_it_is(text: str) -> str:
 _READ: dict[str, Callable[[str], Any]] = {
     NUMBER: _number,
     BOOLEAN: lambda text: text == "true",
-    "time": _clock,
-    "timestamp": _clock,
-    "timestamptz": lambda text: _clock(text.removesuffix("Z")),
+    "time": clock,
+    "timestamp": clock,
+    "timestamptz": lambda text: clock(text.removesuffix("Z")),
 }
 
 

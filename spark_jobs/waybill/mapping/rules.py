@@ -204,26 +204,37 @@ def spellings(qualified: str) -> tuple[str, str]:
     return qualified, ".".join(dict.fromkeys((parts[0], parts[-1])))
 
 
-def fits_column(name: str, patterns: Iterable[str], dialect: str) -> bool:
+def fits_column(name: str, patterns: Iterable[str], any_case: bool) -> bool:
     """Whether a column is one of some names or patterns.
 
     Args:
         name: the source's name of it.
         patterns: names or patterns.
-        dialect: the source's SQL. MySQL and SQL Server ignore the case of letters in names of
-            columns, so it is ignored here, too: a mask must not depend on it.
+        any_case: whether the case of letters is ignored; see `in_any_case`.
     """
-    if dialect in _ANY_CASE:
+    if any_case:
         name, patterns = name.casefold(), [pattern.casefold() for pattern in patterns]
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def same_column(name: str, other: str, dialect: str) -> bool:
+def same_column(name: str, other: str, any_case: bool) -> bool:
     """Whether two names are of one column; see `fits_column`."""
-    return name == other or (dialect in _ANY_CASE and name.casefold() == other.casefold())
+    return name == other or (any_case and name.casefold() == other.casefold())
 
 
-_ANY_CASE = ("mysql", "tsql")
+def in_any_case(name: str, schema: TableSchema) -> bool:
+    """Whether a mapping may spell a column of a table in another case than the table does.
+
+    It may wherever that means one column: the case of letters depends on the tool that wrote a
+    message or a dump, and a mask must not depend on it.
+    """
+    return ignores_case(schema.dialect) or name.casefold() not in schema.spelled_twice
+
+
+def ignores_case(dialect: str) -> bool:
+    """Whether a database is known to ignore the case of letters in names of columns."""
+    return dialect in ("mysql", "tsql")
+
 
 NO_RULES = Rules()
 """The mapping that takes everything as it is."""

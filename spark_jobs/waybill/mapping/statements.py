@@ -19,11 +19,21 @@ if TYPE_CHECKING:
     from waybill.records import TableSchema
 
 # Nothing is given back once it matched: comments end where they end.
+_BLANKS = r"\s|--[^\n]*\n|#[^\n]*\n"
+_EXECUTED = r"/\*M?![0-9]*"
+"""How a comment begins that MySQL and MariaDB execute from some version on."""
 _OF_ROWS = re.compile(
-    r"(?>\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n|\()*+"
+    rf"(?:(?>{_BLANKS}|/\*.*?\*/|\()*+|(?>{_BLANKS}|{_EXECUTED}|/\*.*?\*/|\()*+)"
     r"(?:INSERT|UPDATE|DELETE|REPLACE|SELECT|LOAD|MERGE|WITH|CALL|EXECUTE|PREPARE|SET|COPY|VALUES)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_OF_TABLES = re.compile(
+    rf"(?>{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*+"
+    r"(?:(?:CREATE|ALTER|DROP|TRUNCATE|RENAME|COMMENT|ANALYZE|OPTIMIZE|REINDEX|CLUSTER)\b"
+    r"|(?:EXEC(?:UTE)?\s+)?(?:\[?\w*\]?\.){0,2}\[?sp_rename\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How a statement begins that defines something, also where the rest cannot be read."""
 _TEXTS = ("sql", "query")
 """Fields of a family in which an event repeats a statement."""
 
@@ -86,12 +96,15 @@ def mapped_statement(
 
 
 def changes_rows(text: str, dialect: str) -> bool:
-    """Whether a statement is about rows, as far as it can be read, and defines nothing."""
+    """Whether a statement is about rows and defines nothing.
+
+    One that cannot be read is about rows unless it begins as one that defines something.
+    """
     from sqlglot import exp
 
     statement = parsed(text, dialect)
     if statement is None or isinstance(statement[0], exp.Command):
-        return False
+        return _OF_TABLES.match(text) is None
     return not _defines(statement[0])
 
 

@@ -14,7 +14,16 @@ from msgspec import UNSET
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.conditions import asked_columns, condition, missing_columns
 from waybill.mapping.masks import DISTINCT, mask_function
-from waybill.mapping.rules import Added, Mask, Rule, fits, fits_column, same_column
+from waybill.mapping.rules import (
+    Added,
+    Mask,
+    Rule,
+    fits,
+    fits_column,
+    ignores_case,
+    in_any_case,
+    same_column,
+)
 from waybill.records import Column, intern_schema
 from waybill.types import STRING, LogicalType
 
@@ -124,11 +133,7 @@ class MappedTable:
         self._masks = [(i, one.mask) for i, one in enumerate(taken) if one.mask is not None]
         fields = [f"f{one.place}" for one in taken]
         self._take = _several(fields)
-        apart = {
-            one.place
-            for one in taken
-            if _stays_apart(schema.names[one.place], rules, schema.dialect)
-        }
+        apart = {one.place for one in taken if _stays_apart(schema.names[one.place], rules, schema)}
         gone = (name for place, name in enumerate(schema.names) if place not in apart)
         self._alike = next(gone, None)
         """A column of which different values become the same, None where there is none."""
@@ -186,14 +191,14 @@ class MappedTable:
         """
         folded = name.casefold()
         known = next((n for n in self.source.names if n.casefold() == folded), name)
-        names = (known, folded)
+        known = name if name in self.source.index else known
+        any_case = in_any_case(known, self.source)
         for rule in self._rules:
-            if rule.keep is not None and not fits(names, (*rule.keep, *_folded(rule.keep))):
+            if rule.keep is not None and not fits_column(known, rule.keep, any_case):
                 return None
         if self.hides(known):
             return None
-        renamed = ((old, new) for rule in self._rules for old, new in rule.rename.items())
-        return next((new for old, new in renamed if old.casefold() == folded), known)
+        return _new_name(known, self._rules, any_case)
 
     def column(self, name: str) -> MappedColumn | None:
         """What becomes of a column of its rows; None where it goes.
@@ -201,11 +206,11 @@ class MappedTable:
         Args:
             name: exactly as rows name it; `called` is for statements.
         """
-        dialect = self.source.dialect
-        if _is_dropped(name, self._rules, dialect):
+        any_case = in_any_case(name, self.source)
+        if _is_dropped(name, self._rules, any_case):
             return None
-        mask = _mask_of(name, self._rules, dialect)
-        return MappedColumn(_new_name(name, self._rules, dialect), mask)
+        mask = _mask_of(name, self._rules, any_case)
+        return MappedColumn(_new_name(name, self._rules, any_case), mask)
 
     def hides(self, name: str, exact: bool = False) -> bool:
         """Whether the values of a column are masked, or it is dropped.
@@ -213,12 +218,12 @@ class MappedTable:
         Args:
             name: the source's name, whose letters may be of another case.
             exact: whether the name is what rows will call it, so that a name in the file has to fit
-                it as it fits theirs; `keep` that leaves it out counts, too.
+                it whichever other columns the table has; `keep` that leaves it out counts, too.
         """
         if exact:
-            dialect = self.source.dialect
-            mask = _mask_of(name, self._rules, dialect)
-            return mask is not None or _is_dropped(name, self._rules, dialect)
+            any_case = ignores_case(self.source.dialect)
+            mask = _mask_of(name, self._rules, any_case)
+            return mask is not None or _is_dropped(name, self._rules, any_case)
         names = (name, name.casefold())
         hidden = [pattern for rule in self._rules for pattern in (*rule.drop, *rule.masks)]
         return fits(names, (*hidden, *_folded(hidden)))
@@ -345,7 +350,8 @@ def _typed(column: Column, types: Mapping[str, LogicalType]) -> Column:
 def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -> _Taken | None:
     """What becomes of a column, None where it goes."""
     in_key = column.name in (schema.key or ())
-    if _is_dropped(column.name, rules, schema.dialect):
+    any_case = in_any_case(column.name, schema)
+    if _is_dropped(column.name, rules, any_case):
         if in_key:
             message = (
                 f"the mapping drops {column.name}, which is in the key of "
@@ -353,8 +359,8 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
             )
             raise ConfigurationError(message, code=Code.MAPPING)
         return None
-    called = _new_name(column.name, rules, schema.dialect)
-    mask = _mask_of(column.name, rules, schema.dialect)
+    called = _new_name(column.name, rules, any_case)
+    mask = _mask_of(column.name, rules, any_case)
     if mask is None:
         return _Taken(place, msgspec.structs.replace(column, name=called), None)
     if in_key and mask.kind not in DISTINCT:
@@ -370,31 +376,39 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
     return _Taken(place, masked, mask_function(mask))
 
 
-def _new_name(name: str, rules: list[Rule], dialect: str) -> str:
-    renamed = (
-        new for rule in rules for old, new in rule.rename.items() if same_column(name, old, dialect)
-    )
-    return next(renamed, name)
-
-
-def _mask_of(name: str, rules: list[Rule], dialect: str) -> Mask | None:
+def _new_name(name: str, rules: list[Rule], any_case: bool) -> str:
     for rule in rules:
-        for pattern, mask in rule.masks.items():
-            if fits_column(name, (pattern,), dialect):
-                return mask
+        for folded in _spellings(any_case):
+            for old, new in rule.rename.items():
+                if same_column(name, old, folded):
+                    return new
+    return name
+
+
+def _mask_of(name: str, rules: list[Rule], any_case: bool) -> Mask | None:
+    for rule in rules:
+        for folded in _spellings(any_case):
+            for pattern, mask in rule.masks.items():
+                if fits_column(name, (pattern,), folded):
+                    return mask
     return None
 
 
-def _is_dropped(name: str, rules: list[Rule], dialect: str) -> bool:
+def _spellings(any_case: bool) -> tuple[bool, ...]:
+    """Whether case is ignored, in the order of looks: what a rule spells exactly goes first."""
+    return (False, True) if any_case else (False,)
+
+
+def _is_dropped(name: str, rules: list[Rule], any_case: bool) -> bool:
     return any(
-        (rule.keep is not None and not fits_column(name, rule.keep, dialect))
-        or fits_column(name, rule.drop, dialect)
+        (rule.keep is not None and not fits_column(name, rule.keep, any_case))
+        or fits_column(name, rule.drop, any_case)
         for rule in rules
     )
 
 
-def _stays_apart(name: str, rules: list[Rule], dialect: str) -> bool:
-    mask = _mask_of(name, rules, dialect)
+def _stays_apart(name: str, rules: list[Rule], schema: TableSchema) -> bool:
+    mask = _mask_of(name, rules, in_any_case(name, schema))
     return mask is None or mask.kind in DISTINCT
 
 

@@ -62,7 +62,7 @@ def test_columns_that_match_nothing_are_named_with_their_field():
         "keep": ["id", "v", "note"],
         "drop": ["*_note"],
         "rename": {"v": "value", "vv": "w"},
-        # Names of MySQL fit in any case.
+        # Names fit in any case.
         "mask": {"V": "sha256", "mail": "null"},
     }
     found = unmatched(Selection(), {"tables": "shop_2.*", "columns": columns})

@@ -34,6 +34,10 @@ TABLE = intern_schema(
 UNKNOWN = intern_schema("shop", None, "u", (Column("x", parse_type("unknown")),), ())
 
 
+LONG = "12345678901234567890123456789.01"
+"""More digits than a context of decimals keeps unless it is told to."""
+
+
 def holds(text: str, **values):
     return condition(text, TABLE)(image(TABLE, **values))
 
@@ -91,7 +95,23 @@ def holds(text: str, **values):
         ("w >= '2024-01-01'", {"w": "2024-01-01T00:00:00"}, True),
         ("z > '2024-01-01T00:00:00Z'", {"z": "2024-01-01T00:00:00.5Z"}, True),
         ("z < '2024-01-01T00:00:00.5Z'", {"z": "2024-01-01T00:00:00Z"}, True),
+        ("w <= '2024-01-01 12:00'", {"w": "2024-01-01T12:00:00"}, True),
+        ("w > '2024-01-01 12:00'", {"w": "2024-01-01T12:00:00"}, False),
+        ("w = '2024-01-01T12:00'", {"w": "2024-01-01T12:00:00"}, True),
+        (
+            "w BETWEEN '2024-01-01' AND '2024-01-01 12:00'",
+            {"w": "2024-01-01T12:00:00"},
+            True,
+        ),
+        ("z <= '2024-01-01T12:00Z'", {"z": "2024-01-01T12:00:00Z"}, True),
+        ("z = '2024-01-01Z'", {"z": "2024-01-01T00:00:00Z"}, True),
         ("t = '838:59:59'", {"t": "838:59:59"}, True),
+        ("t = '-08:00:00.50'", {"t": "-08:00:00.5"}, True),
+        ("t = '008:00:00'", {"t": "08:00:00"}, True),
+        ("t = '-00:00:00'", {"t": "00:00:00"}, True),
+        (f"n = -{LONG}", {"n": f"-{LONG}"}, True),
+        (f"n >= -{LONG}", {"n": f"-{LONG}9"}, False),
+        (f"-n = {LONG}", {"n": f"-{LONG}"}, True),
         ("\"Big\" = 'x'", {"Big": "x"}, True),
         ("big = 'x'", {"Big": "x"}, True),
         ("(i = 1 OR i = 2) AND NOT (s = 'x')", {"i": "2", "s": "y"}, True),
@@ -120,6 +140,20 @@ def test_what_a_condition_says(text, values, expected):
         ("z > '2024-01-01 00:00:00'", "needs a Z"),
         ("w > '2024-01-01T00:00:00Z'", "has a Z"),
         ("t > '00:00:00'", "only compared by = and <>"),
+        ("t = '12:99:00'", "'12:99:00' is no time: write it as 12:30:00"),
+        ("d = '20240101'", "'20240101' is no date: write it as 2026-11-01"),
+        ("d = '2024-W01'", "is no date: write it as"),
+        ("d = '2024-02-30'", "is no date: write it as"),
+        ("w >= '20240101'", "'20240101' is no timestamp: write it as 2026-11-01 12:30:00"),
+        ("w > '2024-W01'", "is no timestamp: write it as"),
+        ("w > '2024-01-01T12'", "is no timestamp: write it as"),
+        ("w > '2024-01-01 00:00:00+02:00'", "is no timestamp: write it as"),
+        ("w > '2024-01-01 24:00:00'", "is no timestamp: write it as"),
+        ("w > '2024-02-30 10:00:00'", "is no timestamp: write it as"),
+        ("w > '2024-01-01 12:00:00,5'", "is no timestamp: write it as"),
+        ("w > '\u0662024-01-01'", "is no timestamp: write it as"),
+        ("z > '20240101T000000Z'", "is no timestamptz: write it as 2026-11-01T12:30:00Z"),
+        ("z > '2024-01-01T00:00:00+02:00'", "needs a Z"),
         ("s LIKE s", "takes a text and a pattern"),
         ("lower(i) = 'a'", "is of no text"),
     ],

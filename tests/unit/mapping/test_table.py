@@ -247,20 +247,49 @@ def test_what_leaves_rows_without_a_key_apart(more):
     assert ChangeMapper(rules, bags="id").of(HEAP) is not None
 
 
-@pytest.mark.parametrize(("dialect", "any_case"), [("mysql", True), ("postgresql", False)])
-def test_names_of_columns_ignore_case_where_the_source_does(dialect, any_case):
-    columns = tuple(Column(name, STRING) for name in ("Id", "EMail", "Note", "Old"))
-    schema = intern_schema("shop", None, "people", columns, ("Id",), dialect)
+def people(*names: str, dialect: str = "connect"):
+    columns = tuple(Column(name, STRING) for name in names)
+    return intern_schema("shop", None, "people", columns, ("Id",), dialect)
+
+
+@pytest.mark.parametrize("dialect", ["mysql", "postgresql", "connect", "oms", ""])
+def test_names_of_columns_fit_in_any_case(dialect):
+    schema = people("Id", "EMail", "Note", "Old", dialect=dialect)
     rule = Rule(("*",), masks={"email": Mask("null")}, drop=("n*",), rename={"old": "older"})
     made = MappedTable(schema, [rule])
-    expected = ("Id", "EMail", "older") if any_case else ("Id", "EMail", "Note", "Old")
-    assert made.schema.names == expected
+    assert made.schema.names == ("Id", "EMail", "older")
     event = Event("insert", None, None)
     shown = by_name(made.schema, made.image(schema.Image("1", "a@x", "n", "o"), event))
-    assert shown is not None
-    assert (shown["EMail"] is None) is any_case
-    kept = MappedTable(schema, [Rule(("*",), keep=("ID", "email"))]) if any_case else None
-    assert kept is None or kept.schema.names == ("Id", "EMail")
+    assert shown == {"Id": "1", "EMail": None, "older": "o"}
+    assert [made.called(name) for name in ("ID", "email", "NOTE", "OLD")] == [
+        *("Id", None, None, "older"),
+    ]
+    assert made.column("Note") is None
+    kept = MappedTable(schema, [Rule(("*",), keep=("ID", "email"))])
+    assert kept.schema.names == ("Id", "EMail")
+    assert [kept.called(name) for name in ("eMail", "note")] == ["EMail", None]
+
+
+def test_what_a_rule_spells_exactly_goes_first():
+    masks = {"EMAIL": Mask("text", "any"), "email": Mask("text", "exact"), "*": Mask("null")}
+    rule = Rule(("*",), masks=masks, rename={"EMAIL": "any", "email": "exact"})
+    schema = people("Id", "email")
+    made = MappedTable(schema, [Rule(("*",), masks={"id": Mask("hmac", "k")}), rule])
+    image_ = made.image(schema.Image("1", "a@x"), EVENT)
+    shown = by_name(made.schema, image_)
+    assert shown == {"Id": hmac.new(b"k", b"1", "sha256").hexdigest(), "exact": "exact"}
+
+
+def test_columns_that_differ_by_case_only_are_named_exactly():
+    """Nobody knows which of them another spelling means."""
+    schema = people("Id", "Email", "email", "Phone")
+    rule = Rule(("*",), masks={"email": Mask("null"), "phone": Mask("null")}, drop=("EMAIL",))
+    made = MappedTable(schema, [rule])
+    shown = by_name(made.schema, made.image(schema.Image("1", "a", "b", "c"), EVENT))
+    assert shown == {"Id": "1", "Email": "a", "email": None, "Phone": None}
+    kept = MappedTable(schema, [Rule(("*",), keep=("id", "email"), rename={"email": "mail"})])
+    assert kept.schema.names == ("Id", "mail")
+    assert [kept.called(name) for name in ("email", "Email")] == ["mail", None]
 
 
 @pytest.mark.parametrize("more", [{"rename": {"note": "NAME"}}, {"add": {"Name": Added("table")}}])
