@@ -148,7 +148,7 @@ def test_keys_and_values_of_rows_are_for_who_may_read_logs(place, client, manage
 
 @pytest.mark.parametrize("success", [True, False])
 def test_values_of_earlier_batches_are_for_who_may_read_logs(place, client, manager, success):
-    """Of a rule that measures a value of rows, the figures of the batches before are values, too."""
+    """Of a rule that measures a value of rows, figures of the batches before are values, too."""
     most = {"column": "salary", "max_value": 300_000}
     type_ = "expect_column_max_to_be_between"
 
