@@ -139,21 +139,27 @@ class WaybillError(Exception):
 
     Attributes:
         code: why a stage stopped; None where the error stops no stage.
-        sentence: what is wrong and what to do, without the code.
+        sentence: what is wrong and what to do, without the code. Results, mails and pages have it,
+            so it counts rows and names no key or value of one.
+        logged: the same for the log of the task and the terminal, where it may name a key.
     """
 
     exit_code = 1
     transient = False
     code: Code | None = None
 
-    def __init__(self, *arguments: Any, code: Code | None = None) -> None:
+    def __init__(
+        self, *arguments: Any, code: Code | None = None, logged: str | None = None
+    ) -> None:
         super().__init__(*arguments)
         self.sentence = str(arguments[0]) if arguments else ""
+        self.logged = logged
         if code is not None:
             self.code = code
 
     def __str__(self) -> str:
-        return self.sentence if self.code is None else f"{self.code}: {self.sentence}"
+        shown = self.sentence if self.logged is None else self.logged
+        return shown if self.code is None else f"{self.code}: {shown}"
 
 
 class ConfigurationError(WaybillError):
@@ -202,6 +208,20 @@ class UnavailableError(WaybillError):
 
 class LakeError(WaybillError):
     """A file that the lake's own records name is gone; running again does not bring it back."""
+
+
+_KEY_OF_ROW = re.compile(r"\Athe row .* of (?=.* has no value in its column )", re.DOTALL)
+
+
+def value_lost(logged: str) -> LakeError:
+    """The error of a row whose exact text cannot be made any more.
+
+    Args:
+        logged: the sentence as tasks and queries raise it: `the row KEY of TABLE has no value in
+            its column …`.
+    """
+    sentence = _KEY_OF_ROW.sub("a row of ", logged)
+    return LakeError(sentence, code=Code.VALUE_LOST, logged=logged)
 
 
 class ReconciliationError(WaybillError):

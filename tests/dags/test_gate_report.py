@@ -20,6 +20,7 @@ from tests.unit.validate.test_page import result
 from waybill.validate.measured import trend_of
 from waybill.validate.result import Checked, count_sentence, sentence_of
 from waybill.validate.results import DATA, PAGE, TREND, keep, reports_folder
+from waybill.validate.trends import Spoken
 from waybill_airflow.web import app, rights
 from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS
 
@@ -143,6 +144,35 @@ def test_keys_and_values_of_rows_are_for_who_may_read_logs(place, client, manage
     assert "secret value" not in text
     assert "120 rows" in words(text)
     assert "shown to users who may read the logs" in text
+
+
+@pytest.mark.parametrize("success", [True, False])
+def test_values_of_earlier_batches_are_for_who_may_read_logs(place, client, manager, success):
+    """Of a rule that measures a value of rows, figures of the batches before are values, too."""
+    most = {"column": "salary", "max_value": 300_000}
+    type_ = "expect_column_max_to_be_between"
+
+    def of(value: float) -> Checked:
+        found = [{"where": "", "value": value}]
+        check = rule(success, type=type_, arguments=most, observed=found)
+        return replace(check, table="shop.staff", profile="rows of shop.staff")
+
+    before = [
+        Spoken("passed", "t", result(batch=f"b-{i}", checks=[of(value)]).to_dict())
+        for i, value in enumerate((184_250.0, 251_700.0))
+    ]
+    now = result(batch=HELD, checks=[of(199_999.0)], outcome="failed")
+    keep(place.file("orders"), now, trend_of(now, before))
+    shown = client.get(f"/gate/orders/{HELD}").text
+    figures = ("184\u202f250", "251\u202f700", "199\u202f999")
+    assert all(figure in shown for figure in figures)
+    assert shown.count("<polyline") == 1
+    manager.logs = False
+    hidden = client.get(f"/gate/orders/{HELD}").text
+    assert not any(figure in hidden for figure in figures)
+    assert "<polyline" not in hidden
+    cells = re.findall(r'<td class="n[^"]*">(.*?)</td>\s*<td class="allowed">(.*?)<', hidden)
+    assert cells == [("", "at most 300\u202f000")], "no figure, and not the figure zero"
 
 
 def test_a_page_that_was_kept_is_for_who_may_read_logs(place, client, manager):

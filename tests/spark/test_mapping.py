@@ -193,6 +193,42 @@ def test_tables_of_different_batches_are_not_called_the_same(run):
         run([message(2, "INSERT", None, row(2), "orders")], map=mapping)
 
 
+def test_a_table_that_came_before_the_map_keeps_its_name_to_itself(spark, run):
+    """The batch with the map has no message of it, and would overwrite its rows."""
+    people = [{"tables": "shop.people", "rename": {"table": "orders"}}]
+    both = [message(1, "INSERT", None, row(1)), message(2, "INSERT", None, row(1), "orders")]
+    spec, _ = run(both, map=[])
+    with pytest.raises(ConfigurationError, match=r"shop\.orders and shop\.people one name"):
+        run([message(3, "INSERT", None, row(1, "other"))], map=people)
+    assert rows_of(spark, spec, "shop.orders") == [row(1)]
+
+
+def test_a_name_stays_taken_over_a_batch_that_renames_nothing(run, tmp_path):
+    """In the lake and at a target, whether its own table comes later or another one gets it."""
+    mapping = [{"tables": "shop.people", "rename": {"table": "orders"}}]
+    audit = [{"tables": "shop.audit", "rename": {"table": "orders"}}]
+    for fields in (
+        lambda rules: {"name": "lakes", "map": rules},
+        lambda rules: {"name": "sent", "map": [], "publish": publish(tmp_path, map=rules)},
+    ):
+        run([message(1, "INSERT", None, row(1))], **fields(mapping))
+        run([message(2, "INSERT", None, row(2))], **fields([]))
+        with pytest.raises(ConfigurationError, match=r"shop\.people and shop\.audit one name"):
+            run([message(3, "INSERT", None, row(3), "audit")], **fields(audit))
+
+
+def test_what_a_target_got_before_its_map_keeps_its_name_there(run, tmp_path):
+    mapping = [{"tables": "shop.people", "rename": {"table": "orders"}}]
+    both = [message(1, "INSERT", None, row(1)), message(2, "INSERT", None, row(1), "orders")]
+    run(both, map=[], publish=publish(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"shop\.orders and shop\.people one name"):
+        run(
+            [message(3, "INSERT", None, row(1, "other"))],
+            map=[],
+            publish=publish(tmp_path, map=mapping),
+        )
+
+
 def test_tables_of_different_batches_are_not_called_the_same_at_a_target(run, tmp_path):
     mapping = [{"tables": "shop.people", "rename": {"table": "orders"}}]
     fields = {"map": [], "publish": publish(tmp_path, map=mapping)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -233,8 +234,13 @@ def test_of_an_archive_that_is_not_whole_no_table_is_made_anew(spark, spec, tmp_
     assert len(sent(tmp_path, "b2")) == 2
 
 
-def test_a_message_that_is_read_otherwise_keeps_the_rows_of_its_table(spark, spec, tmp_path):
-    """A declaration refuses one that was taken; the table of another one is made anew."""
+def test_a_message_that_is_read_otherwise_keeps_the_rows_of_its_table(
+    spark, spec, tmp_path, caplog
+):
+    """A declaration refuses one that was taken; the table of another one is made anew.
+
+    What was wrong with its value is in the log, and not in what everybody sees of the batch.
+    """
     old = spec()
     wrong = {"key": ["id"], "columns": {**COLUMNS, "email": "decimal(60,0)"}}
     new = spec(tables={**TABLES, "shop.people": wrong})
@@ -246,14 +252,18 @@ def test_a_message_that_is_read_otherwise_keeps_the_rows_of_its_table(spark, spe
     ]
     bring(tmp_path, "1", messages)
     run_migration(old, batch="b1", spark=spark)
-    waybill = run_migration(new, batch="b2", spark=spark, mode="reload", tables=["shop.*"])
+    with caplog.at_level("INFO", logger="waybill"):
+        waybill = run_migration(new, batch="b2", spark=spark, mode="reload", tables=["shop.*"])
     assert rows_of(spark, new, "shop.people") == [row(1), row(2, None), row(4)]
     convert = waybill.stage("convert")
     (warning,) = convert.warnings
     assert warning.startswith(
         "shop.people cannot be rebuilt: 2 messages that its rows came from no longer decode to a "
-        "change of it, the first at shop/0/0, which is refused now (value: column 'email': "
+        "change of it, the first at shop/0/0, which is refused now (value); its rows stay"
     )
+    assert "column 'email'" not in json.dumps(convert.to_dict())
+    (logged,) = [text for text in caplog.messages if "is refused now" in text]
+    assert logged.startswith("convert: shop/0/0 is refused now: column 'email': a number was ")
     assert convert.details[REBUILT] == {"shop.orders": "b2"}
     assert convert.details[ADDED_TO] == ["shop.people"]
     assert "shop.orders" in waybill.stage("merge").details

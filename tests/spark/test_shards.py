@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.merge.test_full_loads import oms
 from tests.spark.test_mapping import batches, publish, published, rows_of, statement_of
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, described
 from waybill.jobs import run_migration
 from waybill.lake import Lake
 from waybill.report import TABLES_HELD
@@ -169,11 +169,17 @@ def test_distinct_keys_may_not_meet(spark, run):
     meet = (
         r"WB-1106.*key \{\"id\":\"1\"\}.*_1\.orders_1 at shop/0/0 and shop_2\.orders_7 at shop/1/1"
     )
-    with pytest.raises(ConfigurationError, match=meet):
+    with pytest.raises(ConfigurationError, match=meet) as caught:
         run(
             [statement(3, "TRUNCATE TABLE orders_7", TWO), message(4, "INSERT", None, row(1), TWO)],
             map=DISTINCT,
         )
+    public = described(caught.value)["message"]
+    assert public.startswith(
+        "1 key of shop.orders is in two of its tables, shop_1.orders_1 at shop/0/0 and "
+        "shop_2.orders_7 at shop/1/1, and map.join.keys says"
+    )
+    assert '"id"' not in public, "mails and pages have it"
 
 
 def test_a_table_of_its_own_may_have_a_column_of_that_name(run):

@@ -129,3 +129,25 @@ def test_the_code_of_an_error_in_a_task_of_spark_is_kept():
         raise RuntimeError(account)
     assert raised.value.code is Code.SOURCE_GROWING
     assert raised.value.sentence == "a.jsonl was written to: run again"
+
+
+def test_a_key_is_for_the_log_and_not_for_what_everybody_reads():
+    """Results become mails, pages and rows of `runs`; the log and the terminal print the error."""
+    error = ConfigurationError("2 keys are", code=Code.MAPPING, logged="the key 7 is")
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert str(one) == "WB-1106: the key 7 is"
+        assert described(one)["message"] == "2 keys are"
+
+
+def test_the_key_of_a_row_that_lost_a_value_is_for_the_log_alone():
+    """Also where a task of Spark has raised it, and only a text of it crosses to the driver."""
+    key = '{"id":"1 of lake.x has no value\\n"}'
+    text = f"the row {key} of lake.shop.t has no value in its column at, of which"
+    lost = errors.value_lost(text)
+    with pytest.raises(errors.LakeError) as caught, unwrapped():
+        raise RuntimeError(f"Traceback\nwaybill.errors.LakeError: {lost}\n\nJVM stacktrace:")
+    for one in (lost, caught.value):
+        assert str(one) == f"WB-7005: {text}"
+        said = described(one)
+        assert said["message"] == "a row of lake.shop.t has no value in its column at, of which"
+        assert said["code"] == "WB-7005"

@@ -68,8 +68,7 @@ def _values(spec: Migration, batch: str, with_values: bool) -> dict[str, Any] | 
         if kept is None:
             return None
         result = GateResult.from_dict(kept)
-        shown = result if with_values else result.without_values()
-        values = gate_values(shown, read_trend(spec, batch))
+        values = gate_values(result, read_trend(spec, batch), with_values)
     except (KeyError, TypeError, ValueError):
         return None
     account = read_account(spec, batch)

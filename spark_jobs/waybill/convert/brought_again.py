@@ -123,13 +123,16 @@ def _several_at_one_place(archive: DataFrame) -> DataFrame | None:
 def now_read_as(rows: list[Row]) -> Mapping[tuple[str, int, int], str]:
     """What became of messages that were decoded, by their place, in words.
 
+    Of a refusal it is the class alone: everybody who may see runs reads these words, and the
+    sentence of a refusal names values of rows.
+
     Args:
-        rows: their place, table (`NAME`), `outcome`, `reason_kind` and `reason`.
+        rows: their place, table (`NAME`), `outcome` and `reason_kind`.
     """
     found: dict[tuple[str, int, int], str] = {}
     for row in rows:
         if row.outcome == "refused":
-            sentence = f"is refused now ({row.reason_kind}: {row.reason})"
+            sentence = f"is refused now ({row.reason_kind})"
         elif row.outcome == "skipped":
             sentence = f"is skipped now ({row.reason_kind})"
         else:

@@ -17,7 +17,7 @@ from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.convert.column_history import ColumnHistories
 from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
-from waybill.convert.mapped_names import NAMES, keep_names
+from waybill.convert.mapped_names import NAMES, EarlierTables, Met, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.reloading import RELOADED, Reload
 from waybill.convert.shards import JoinedTables, known_floors
@@ -124,9 +124,8 @@ class Decoding:
         again = self._again()
         replayed = again is None or bool(again)
         replayed = replayed and self._replay(span, again, report)
-        self._keep_names(report)
-        if report.rows_in or replayed or RELOADED in report.extra_in:
-            self._count_rows(report)
+        any_came = report.rows_in or replayed or RELOADED in report.extra_in
+        self._keep_names(self._count_rows(report) if any_came else set(), report)
         self.schemas.keep()
         if self.reading.envelope.pairs:
             self._settle_halves(report)
@@ -293,20 +292,25 @@ class Decoding:
             report.extra_in[FURTHER_ROWS] = further
         report.superseded += counts["joined"]
 
-    def _keep_names(self, report: StageReport) -> None:
+    def _keep_names(self, came: set[str], report: StageReport) -> None:
         last = self.context.lake.last(self.branch.table, report.stage)
         before = {} if last is None else last.report["details"]
-        met = (self.renamed.counts, self.sources.counts)
-        keep_names(before, self.reading.mapping, *met, report)
+        met = Met(self.renamed.counts, self.sources.counts, came, self.reload.rebuilt)
+        earlier = EarlierTables(self.context.lake)
+        keep_names(before, self.reading.mapping, met, earlier, report)
         self.columns.tell(report)
 
-    def _count_rows(self, report: StageReport) -> None:
+    def _count_rows(self, report: StageReport) -> set[str]:
+        """Count what was written; returns the names of the tables that changes came of."""
+        came: set[str] = set()
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         newest: dict[str, int] = {}
         for rows, time, outcome, reason_kind, operation, *names in self._counted():
+            name = ".".join(part for part in names if part)
+            if name and outcome in ("ok", "waiting"):
+                came.add(name)
             if outcome == "ok":
                 report.rows_out += rows
-                name = ".".join(part for part in names if part)
                 tables[name][operation] += rows
                 if time is not None:
                     newest[name] = max(time, newest.get(name, time))
@@ -322,6 +326,7 @@ class Decoding:
         report.details["tables"] = {name: dict(tables[name]) for name in shown}
         # Of every table: the gate and the pages go by it, and it is short.
         report.details[NEWEST] = dict(sorted(newest.items()))
+        return came
 
     def _counted(self) -> list[tuple[Any, ...]]:
         """How many rows were written, their newest source time, and their columns of `COUNTED`.

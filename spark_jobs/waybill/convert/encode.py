@@ -21,6 +21,8 @@ from waybill.report import TRIED_AGAIN, StageReport
 from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -99,6 +101,7 @@ class Encoding:
         branch: what is written.
         partitions: what the batch before reported as `MADE_FROM`.
         names: what it reported as `NAMES`.
+        had: the tables of the lake that a target may have got in earlier batches, by its label.
     """
 
     def __init__(
@@ -108,12 +111,14 @@ class Encoding:
         branch: Branch,
         partitions: dict[str, int | None],
         names: dict[str, dict[str, str]] | None = None,
+        had: Callable[[str], Collection[str]] = lambda _label: (),
     ) -> None:
         self.context = context
         self.writings = writings
         self.branch = branch
         self.partitions = partitions
         self.names = names or {}
+        self._had = had
         self.sizes = RowSizes(context.spark.sparkContext)
 
     def run(self, after: int | None, upto: int | None, changes: int, report: StageReport) -> None:
@@ -198,6 +203,10 @@ class Encoding:
 
     def _prepare(self, report: StageReport) -> None:
         report.details["targets"] = {}
+        for writing in self.writings:
+            if writing.mapping.renames and writing.label not in self.names:
+                at_first = writing.names_at_first(self._had(writing.label))
+                self.names[writing.label] = at_first
         id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
         if any(id_settings.values()):
             report.details[IDS_WRITTEN] = {label: ids for label, ids in id_settings.items() if ids}
@@ -209,8 +218,8 @@ class Encoding:
             ConfigurationError: one does.
         """
         for writing in self.writings:
-            earlier = self.names.get(writing.label, {})
-            if names := writing.check_names(schemas, earlier):
+            names = writing.check_names(schemas, self.names.get(writing.label))
+            if names is not None:
                 self.names[writing.label] = names
 
     def _write(

@@ -81,27 +81,35 @@ class EncodePlan:
         return self.envelope.encoder(self.settings.for_trial() if trial else self.settings)
 
     def check_names(
-        self, schemas: Iterable[TableSchema], names: Mapping[str, str]
-    ) -> dict[str, str]:
+        self, schemas: Iterable[TableSchema], names: Mapping[str, str] | None
+    ) -> dict[str, str] | None:
         """See that the mapping fits the tables of a batch, and gives no two tables one name.
 
         Args:
             schemas: those of the batch.
-            names: what tables were called before, the lake's names by those of the target.
+            names: what tables were called before, the lake's names by those of the target; None
+                where no table ever got another name.
 
         Returns:
-            The same with the tables of the batch; empty where no table gets another name.
+            The same with the tables of the batch.
 
         Raises:
             ConfigurationError: it does not fit, or gives two one name, of this batch or earlier
                 ones.
         """
         mapper = ChangeMapper(self.mapping)
-        if self.mapping.renames:
-            mapper.names.update(names)
-        for schema in schemas if self.mapping else ():
+        mapper.names.update(names or {})
+        for schema in schemas if self.mapping or names else ():
             mapper.of(schema)
-        return mapper.names if self.mapping.renames else {}
+        return None if names is None else mapper.names
+
+    def names_at_first(self, tables: Iterable[str]) -> dict[str, str]:
+        """What tables are called that a target may have got before anything was renamed.
+
+        Args:
+            tables: those of the lake by then, by its names.
+        """
+        return {name: name for name in tables if self.mapping.chooses(name)}
 
     def batches(
         self, batch_id: str, schemas: dict[str, TableSchema]

@@ -79,6 +79,8 @@ class Reload:
         self._replaced: list[Replaced] = []
         self._names: list[str] = []
         self._added_to: list[str] = []
+        self.rebuilt: list[str] = []
+        """The tables that the batch makes anew, of nothing that earlier batches brought."""
 
     def counting(self, rows: DataFrame) -> DataFrame:
         """The rows of `changes` that count, as the batch leaves them."""
@@ -138,7 +140,8 @@ class Reload:
             self._added_to = sorted(
                 {*cut, *self._not_whole(whole, there, every, decode, pairs, report)}
             )
-            self._replace([name for name in names if name not in self._added_to])
+            self.rebuilt = [name for name in names if name not in self._added_to]
+            self._replace(self.rebuilt)
         else:
             self._added_to = names
         self._say_what_stays({*names}, since, report)
@@ -237,7 +240,13 @@ class Reload:
         rows = messages.mapInArrow(made, from_arrow_schema(CHANGES)).where("outcome <> 'schema'")
         shown = (*MESSAGE_PLACE, F.expr(QUALIFIED).alias(NAME), "outcome", "reason_kind", "reason")
         with unwrapped():
-            return now_read_as(rows.select(*shown).collect())
+            found = rows.select(*shown).collect()
+        for row in found:
+            if row.outcome == "refused" and row.reason:
+                # The log alone: its readers may see refused messages, those of reports may not.
+                place = "/".join(map(str, (row.topic, row.partition, row.offset)))
+                self.context.progress("convert: %s is refused now: %s", place, row.reason)
+        return now_read_as(found)
 
     def _replace(self, names: list[str]) -> None:
         """Let go of what earlier batches brought of tables."""

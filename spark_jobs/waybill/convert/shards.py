@@ -132,7 +132,7 @@ class JoinedTables:
             names: what joined tables are called; other tables may have such a column of their own.
 
         Raises:
-            ConfigurationError: one is; names both places.
+            ConfigurationError: one is; names both places, in the log the key as well.
         """
         for join in self.joins:
             if names and not join.in_key:
@@ -164,16 +164,24 @@ class JoinedTables:
             F.min_by("place", "shard").alias("one"),
             F.max_by("place", "shard").alias("other"),
         )
-        met = by_key.where("low <> high").first()
+        by_table = by_key.where("low <> high").groupBy(*TABLE_PARTS)
+        first = F.min(F.struct("key", "one", "other")).alias("first")
+        met = by_table.agg(F.count("*").alias("number"), first).orderBy(*TABLE_PARTS).first()
         if met is None:
             return
         name = ".".join(met[part] for part in TABLE_PARTS if met[part])
-        message = (
-            f"the key {met.key} of {name} is in two of its tables, {met.one} and {met.other}, and "
-            "map.join.keys says that keys are distinct: set it to by_shard under a new name of the "
-            "migration, or choose tables whose keys are"
+        places = f"{met.first.one} and {met.first.other}"
+        of_one = f"is in two of its tables, {places}"
+        each = of_one if met.number == 1 else f"are in two of its tables, the first in {places}"
+        way_out = (
+            "and map.join.keys says that keys are distinct: set it to by_shard under a new name of "
+            "the migration, or choose tables whose keys are"
         )
-        raise ConfigurationError(message, code=Code.MAPPING)
+        raise ConfigurationError(
+            f"{counted(met.number, 'key')} of {name} {each}, {way_out}",
+            code=Code.MAPPING,
+            logged=f"the key {met.first.key} of {name} {of_one}, {way_out}",
+        )
 
     def _rows(self, log: DataFrame | None = None, taken: str = "outcome = 'ok'") -> DataFrame:
         """The changes of rows that were taken: of some, or all that ever were."""

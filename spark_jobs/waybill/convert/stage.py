@@ -19,6 +19,7 @@ from waybill.convert.beginning import (
 )
 from waybill.convert.decode import Decoding
 from waybill.convert.encode import MADE_FROM, NAMES, Encoding
+from waybill.convert.mapped_names import EarlierTables
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
@@ -27,6 +28,8 @@ from waybill.lake_columns import BOOTSTRAP, CHANGES, OUTBOX
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from waybill.lake import Commit
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
@@ -119,7 +122,12 @@ def _encode(
     if waits:
         report.details[WAITS] = list(waits)
         report.warnings += waits.values()
-    encoding = Encoding(context, writings, branch, before.get(MADE_FROM, {}), names)
+    begun_before, earlier = before.get(BEGUN, ()), EarlierTables(lake, after)
+
+    def had(label: str) -> Collection[str]:
+        return earlier.there if label in begun_before else ()
+
+    encoding = Encoding(context, writings, branch, before.get(MADE_FROM, {}), names, had)
     encoding.run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
     land(branch, report, "outbox", started)

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import Code, ConfigurationError, LakeError, UnavailableError, WaybillError
+from waybill.errors import (
+    Code,
+    ConfigurationError,
+    LakeError,
+    UnavailableError,
+    WaybillError,
+    value_lost,
+)
 from waybill.lake.object_storage import AWS_JAR, needs_aws, warehouse_place
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
         return UnavailableError(message, code=Code.DISK_FULL)
     raised = _RAISED.search(text)
     if raised is not None:
-        return LakeError(raised[1], code=Code.VALUE_LOST)
+        return value_lost(raised[1])
     parts = (_of_gone_files(text, spec), _of_files(text, spec), _of_catalog(text, spec))
     return next((meant for meant in parts if meant is not None), _of_executors(text))
 

@@ -35,7 +35,7 @@ def refuse_ambiguous(
         stored: makes a frame of its stored rows, None where there are none.
 
     Raises:
-        ConfigurationError: names how many keys, one of them, and the setting.
+        ConfigurationError: names how many keys and the setting, in the log one key as well.
     """
     places = plan.state.places
     if len(places) < 2 or not plan.survey.places:
@@ -57,10 +57,11 @@ def refuse_ambiguous(
     )
     found = several.agg(F.count("*").alias("n"), F.min("key").alias("key")).collect()[0]
     if found.n:
-        keys = counted(found.n, "key")
+        what = f"put {counted(found.n, 'key')} into more than one partition"
         raise ConfigurationError(
-            _sentence(name, f"put {keys} into more than one partition (for one {found.key})"),
+            _sentence(name, what),
             code=Code.ORDER_AMBIGUOUS,
+            logged=_sentence(name, f"{what} (for one {found.key})"),
         )
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import Code, LakeError
+from waybill.errors import value_lost
 from waybill.lake.names import literal, quoted
 from waybill.merge.columns import IMAGE, KEY, OWN_COLUMNS
 from waybill.merge.standard_texts import has_standard, standard_sql, standard_text
@@ -268,5 +268,5 @@ def _text(name: str, code: str | None, row: Mapping[str, Any], table: str) -> st
     if text is None:
         key = row.get(KEY) or ""
         message = f"{_ROW}{key}{_OF.format(table=table)}{_LACKS}{name}{_BECAUSE}"
-        raise LakeError(message, code=Code.VALUE_LOST)
+        raise value_lost(message)
     return text if code == LEFT_OUT else text[: int(code[1:3])] + code[3:]

@@ -25,5 +25,8 @@ def unwrapped() -> Iterator[None]:
         found = _RAISED.search(str(error))
         kind = getattr(errors, found[1], None) if found else None
         if found and isinstance(kind, type) and issubclass(kind, errors.WaybillError):
-            raise kind(found[3].strip(), code=errors.Code.of(found[2])) from error
+            text, code = found[3].strip(), errors.Code.of(found[2])
+            if code is errors.Code.VALUE_LOST:
+                raise errors.value_lost(text) from error
+            raise kind(text, code=code) from error
         raise

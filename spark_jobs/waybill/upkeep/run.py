@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.counting import counted
 from waybill.errors import Code, LakeError
 from waybill.lake.branches import branches
 from waybill.lake.upkeep import keep_up
@@ -101,16 +102,21 @@ def run_upkeep(
     ]
     for staged, profile in zip(tables, table_profiles(lake.spark, tables, ""), strict=True):
         if profile["duplicate_keys"]:
-            message = _keys_twice(spec, staged, profile["duplicate_keys"])
-            raise LakeError(message, code=Code.KEY_TWICE)
+            raise _keys_twice(spec, staged, profile["duplicate_keys"])
     return done
 
 
-def _keys_twice(spec: Migration, table: Staged, count: int) -> str:
+def _keys_twice(spec: Migration, table: Staged, count: int) -> LakeError:
     key = example_of_table(table.rows, "duplicate_keys", "") or ""
-    look = spec.command("changes", "FILE", "--table", table.name, "--key", key)
-    return (
-        f"{count} rows of {table.name} have the key of another row, e.g. {key}, as if something "
-        f"besides Waybill had written the table: `{look}` shows what its row should be; take the "
-        "others away, or read the source again under a new migration name"
-    )
+
+    def sentence(example: str, shown: str) -> str:
+        look = spec.command("changes", "FILE", "--table", table.name, "--key", shown)
+        return (
+            f"{counted(count, 'row')} of {table.name} {'has' if count == 1 else 'have'} the key of "
+            f"another row{example}, as if something besides Waybill had written the table: "
+            f"`{look}` shows what its row should be; take the others away, or read the source "
+            "again under a new migration name"
+        )
+
+    public = sentence(" (the log names one)", "KEY")
+    return LakeError(public, code=Code.KEY_TWICE, logged=sentence(f", e.g. {key}", key))

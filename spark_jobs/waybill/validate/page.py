@@ -15,6 +15,7 @@ from waybill.validate.result import (
     PASSED,
     REPORTED,
     SEVERITIES,
+    figure_is_a_value,
     found_text,
 )
 
@@ -91,11 +92,24 @@ def _text(name: str) -> str:
     return (resources.files("waybill.validate") / name).read_text(encoding="utf-8")
 
 
-def gate_values(result: GateResult, trend: Trend = NO_TREND) -> dict[str, Any]:
-    """What the templates show; see `gate_page`."""
+def gate_values(
+    result: GateResult, trend: Trend = NO_TREND, with_values: bool = True
+) -> dict[str, Any]:
+    """What the templates show.
+
+    Args:
+        result: the result.
+        trend: the batches before.
+        with_values: whether keys and values of rows are among it; else only counts are, of this
+            batch as of those before.
+    """
     before = trend.rules if len(trend.rules) == len(result.checks) else [[]] * len(result.checks)
+    # What is left of a rule that shows values has no figure, and not the figure zero.
+    hidden = [not with_values and figure_is_a_value(check) for check in result.checks]
+    result = result if with_values else result.without_values()
     rules = [
-        _rule(result, check, points) for check, points in zip(result.checks, before, strict=True)
+        _rule(result, check, [] if hides else points, hides)
+        for check, points, hides in zip(result.checks, before, hidden, strict=True)
     ]
     return {
         "result": result,
@@ -114,8 +128,10 @@ def _by_weight(rule: RuleView) -> tuple[bool, int]:
     return rule.check.success, SEVERITIES.index(rule.check.severity)
 
 
-def _rule(result: GateResult, check: Checked, before: Sequence[Point | None]) -> RuleView:
-    value = measured(check, result.profiles)
+def _rule(
+    result: GateResult, check: Checked, before: Sequence[Point | None], hides: bool
+) -> RuleView:
+    value = None if hides else measured(check, result.profiles)
     least, most = limits(check)
     every = [*(one for one in before if one is not None), Point(value, check.success)]
     points = [(one.value, one.met) for one in every if one.value is not None]

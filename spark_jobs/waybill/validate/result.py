@@ -197,10 +197,21 @@ class GateResult:
         return replace(self, checks=checks, differences=[], decision=decision)
 
 
+def figure_is_a_value(check: Checked) -> bool:
+    """Whether what a rule measures is a value of rows, such as the largest of a column.
+
+    Where it looks for rows that do not meet it, that is how many it found.
+    """
+    return check.unexpected is None and _observes_values(check)
+
+
+def _observes_values(check: Checked) -> bool:
+    return check.of_rows and not FIGURES.match(check.type)
+
+
 def _without_rows(check: Checked) -> Checked:
     """A check that names no row and no value of one; its commands may name a key."""
-    shows_values = check.of_rows and not FIGURES.match(check.type)
-    if check.unexpected is not None or shows_values:
+    if check.unexpected is not None or _observes_values(check):
         return replace(check, observed=[], look="")
     return replace(check, look="") if "--key" in check.look else check
 

@@ -64,6 +64,23 @@ def of_lake(column: SourceColumn) -> Text:
     return partial(_array_of_lake, item=normal) if column.array else normal
 
 
+def as_the_lake_has_it(column: SourceColumn, lake_type: str) -> SourceColumn:
+    """A column as its values can be compared with those of the lake.
+
+    How many zeros stand in front makes two values of BIT VARYING (PostgreSQL) different. Text in
+    the lake has its digits. Bytes are the number alone, whatever brought them: `Bits` of Debezium
+    are as long as the column, not as the value.
+
+    Args:
+        column: as the database has it.
+        lake_type: what the lake holds it in.
+    """
+    varies = column.declared.startswith("bit varying") and not column.array
+    if varies and lake_type == "string":
+        return column._replace(type=LogicalType("string"))
+    return column
+
+
 def is_vector(column: SourceColumn) -> bool:
     """Whether it is a VECTOR of MySQL: no logical type, and no text in its database either."""
     return column.dialect == MYSQL and column.declared.startswith(_VECTOR)

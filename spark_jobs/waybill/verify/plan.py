@@ -12,7 +12,13 @@ from waybill.mapping.conditions import condition
 from waybill.mapping.masks import OF_NO_VALUE, mask_function
 from waybill.records import TableSchema
 from waybill.suggestions import unknown
-from waybill.verify.canonical import SourceColumn, has_one_text, of_database, of_lake
+from waybill.verify.canonical import (
+    SourceColumn,
+    as_the_lake_has_it,
+    has_one_text,
+    of_database,
+    of_lake,
+)
 from waybill.verify.mapped_sources import MappedSource, MappedSources
 from waybill.verify.newest import label_of
 
@@ -180,7 +186,13 @@ def compared_tables(
 
 def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Compared:
     source, mapped = one
-    made = {column: mapped.column(column.name) for column in source.columns}
+    held = {column.name: column.type for column in known.columns}
+    made = {}
+    for column in source.columns:
+        now = mapped.column(column.name)
+        # A mask makes text of whatever it hides.
+        lake_type = "" if now is None or now.mask is not None else held.get(now.name, "")
+        made[as_the_lake_has_it(column, lake_type)] = now
     becomes = {column: now for column, now in made.items() if now is not None}
     types = {column.name: column.type for column in mapped.source.columns}
     columns = {
@@ -222,7 +234,7 @@ def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Com
         return found._replace(why_not=why_not)
     if one.where is None:
         return found._replace(read=found.columns)
-    others = tuple(column for column in source.columns if column not in columns)
+    others = tuple(column for column in made if column not in columns)
     return found._replace(read=(*columns, *others), where=(one.where, mapped.source.to_json()))
 
 

@@ -306,8 +306,10 @@ def ambiguous(newer: int, **fields):
 
 def test_ambiguous_order_is_refused_or_settled_as_declared(lake: Lake, migration) -> None:
     put(lake, "b1", ambiguous(9), [TABLE])
-    with pytest.raises(ConfigurationError, match="put 1 key into more than one partition"):
+    put_in = r'put 1 key into more than one partition \(for one \{"id":"1"\}\), so'
+    with pytest.raises(ConfigurationError, match=put_in) as caught:
         merge(lake, migration(), "b1")
+    assert "put 1 key into more than one partition, so" in caught.value.sentence
     by_time = migration(order={"ambiguous": "source_time"})
     merge(lake, by_time, "b1")
     let_pass(lake, "b1")

@@ -215,6 +215,9 @@ def test_rows_of_both_forms_in_one_table(spark: Any, lake: Lake, migration: Any)
         list(jobs.read_table(every, "shop.t", spark=spark))
     assert str(ours.value) == str(by_query.value)
     assert ours.value.code is by_query.value.code is Code.VALUE_LOST
+    public = "a row of lake.demo.shop_t has no value in its column price, of which"
+    for caught in (ours, by_query):
+        assert caught.value.sentence.startswith(public), "mails and pages have it"
 
 
 def test_names_and_types_that_change(spark: Any, lake: Lake, migration: Any) -> None:

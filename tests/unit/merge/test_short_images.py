@@ -179,6 +179,8 @@ def test_a_value_that_is_gone_is_no_null(code: str, row: dict[str, Any]) -> None
     with pytest.raises(LakeError, match=said) as caught:
         image_of_row(found, "lake.shop.t")
     assert caught.value.code is Code.VALUE_LOST
+    public = "a row of lake.shop.t has no value in its column at, of which"
+    assert caught.value.sentence.startswith(public)
     with pytest.raises(LakeError):
         full_text_of_row(found, "lake.shop.t")
     assert image_of_row({**found, "at": "x" * 30}, "t").keys() == {"at", "n"}

@@ -197,3 +197,10 @@ def test_there_are_no_limits_without_history_and_none_for_many_topics():
     assert limits["messages_off"] == [20.0, 6.0]
     assert "messages" not in limits
     assert figures_with_limits(result()) == {}
+
+
+def test_a_column_of_rows_with_the_name_of_a_figure_is_no_limit():
+    """What rows have is for who may see rows, and limits are for charts that everybody sees."""
+    of_rows = rule(profile="rows of shop.t", observed=[{"where": "", "value": 0.75}])
+    assert measured(of_rows, {}) == 0.75
+    assert figures_with_limits(result(checks=[of_rows], profiles={})) == {}

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.types import parse_type
+from waybill.mapping.changes import ChangeMapper
+from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.merge.columns import Column as LakeColumn
+from waybill.merge.state import TableState
+from waybill.records import Column, TableSchema
+from waybill.types import LogicalType, parse_type
 from waybill.verify.canonical import MYSQL, POSTGRESQL, SourceColumn, of_database, of_lake
+from waybill.verify.database import SourceTable
+from waybill.verify.mapped_sources import MappedSource
 from waybill.verify.mysql import _column as mysql_column
+from waybill.verify.plan import RowTexts, _compared
 from waybill.verify.postgresql import _column as postgresql_column
+from waybill.verify.postgresql import _literal as postgresql_literal
 
 
 def column(declared: str, dialect: str) -> SourceColumn:
@@ -127,3 +136,51 @@ def test_types_are_read_as_the_database_writes_them():
     assert str(column("geometrycollection", MYSQL).type) == "geometry"
     assert str(column("bpchar", POSTGRESQL).type) == "string"
     assert column("bpchar", POSTGRESQL).padded
+
+
+BIT_TEXTS = ["", "0", "1", "01", "0001", "00000001", "1000"]
+
+
+def compared_bits(declared: str, lake_type: str, mask: Mask | None = None):
+    """A table with one such column, which the lake has in a type; see `waybill.verify.plan`."""
+    columns = column("bigint", POSTGRESQL)._replace(name="id"), column(declared, POSTGRESQL)
+    schema = TableSchema(
+        database="d",
+        schema="s",
+        table="t",
+        columns=tuple(Column(one.name, one.type) for one in columns),
+        key=("id",),
+    )
+    rules = Rules(of_tables=(Rule(("*",), masks={"c": mask}),)) if mask else Rules()
+    mapped = ChangeMapper(rules).of(schema)
+    assert mapped is not None
+    held = (LakeColumn("id", "id", "bigint"), LakeColumn("c", "c", lake_type))
+    known = TableState(("d", "s", "t"), ("id",), held)
+    one = MappedSource(SourceTable(("s", "t"), columns), mapped)
+    return _compared("d.s.t", "lake.d.t", known, one)
+
+
+@pytest.mark.parametrize("declared", ["bit varying", "bit varying(8)", "bit varying(1)"])
+def test_bits_of_any_length_are_compared_with_their_length_where_the_lake_has_it(declared: str):
+    """Text that is no Base64, though "0001" could be some."""
+    texts = RowTexts(compared_bits(declared, "string"))
+    for theirs in BIT_TEXTS:
+        for ours in BIT_TEXTS:
+            equal = texts.of_database(("1", theirs)) == texts.of_image({"id": "1", "c": ours})
+            assert equal is (theirs == ours), (theirs, ours)
+    (read,) = [one for one in compared_bits(declared, "string").read if one.name == "c"]
+    assert postgresql_literal(read, "0001") == "0001", "a key, as the database reads it again"
+
+
+def test_bits_of_any_length_that_the_lake_has_as_bytes_are_compared_by_their_number():
+    """Debezium writes as many bytes as the column has, so nobody knows the length of a value."""
+    texts = RowTexts(compared_bits("bit varying(8)", "binary"))
+    ones = {texts.of_database(("1", theirs)) for theirs in ("1", "01", "00000001")}
+    assert ones == {texts.of_image({"id": "1", "c": "AQ=="})}
+    assert texts.of_database(("1", "10")) not in ones
+
+
+def test_a_mask_of_bits_is_no_text_of_theirs():
+    mask = Mask("text", "***")
+    (_, masked) = compared_bits("bit varying(8)", "string", mask).columns
+    assert masked.type == LogicalType("bit", 8)
