@@ -24,6 +24,8 @@ FULL_ROW = "0"
 CHANGE = "1"
 BEFORE, AFTER = 0, 1
 MAX_INDEX, MAX_OFFSET = 100_000, 10_000_000_000
+LAST_TIME = 253_402_300_799_999_999
+"""The last microsecond since 1970 of the year 9999."""
 
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
@@ -129,6 +131,18 @@ def position_number(partition: int, offset: int, index: int) -> int:
         message = f"a sequence id can be made for {MAX_INDEX} changes of a message, not for more"
         raise Refusal("encoding", message)
     return (partition * MAX_OFFSET + offset) * MAX_INDEX + index
+
+
+def time_in_order(micros: int | None) -> int:
+    """What a source time counts as where times order changes.
+
+    One that is on no calendar counts as none, as one before 1970 does: taken for true, it would be
+    newer than all that ever comes.
+
+    Args:
+        micros: microseconds since 1970; None where the source states no time.
+    """
+    return micros if micros is not None and 0 < micros <= LAST_TIME else 0
 
 
 def parse_digits(text: str) -> int:

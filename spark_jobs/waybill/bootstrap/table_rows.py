@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -40,7 +39,6 @@ READ = (own.KEY, own.ORDER, own.IMAGE, NUMBER)
 """What is read of a merged table, with that number, or null where they do."""
 
 _DATE = re.compile(r"-?\d{4,}-\d\d-\d\d")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -162,16 +160,17 @@ class RowsOfTable:
                 row[name] = None
         return msgspec.json.encode(row).decode()
 
-    def _placed(self, order: str) -> tuple[str, datetime | None]:
+    def _placed(self, order: str) -> tuple[str, int | None]:
         """The order of a row as a change of the source has it, and its time as far as that tells.
 
-        The position stays, whatever stands before it.
+        The position stays, whatever stands before it. The time is in microseconds since 1970,
+        because not every time is one that Python has.
         """
         position, time = order.rsplit("/", 1)[1], None
         if self.timed and order.startswith(CHANGE) and sequence_of(order):
             sequence, _, _ = read_order_key(order)
             assert sequence is not None
-            time = _EPOCH + timedelta(microseconds=sequence[0]) if sequence[0] else None
+            time = sequence[0] or None
             order = f"{CHANGE}//{order_number(AFTER)}/{position}"
         if self.bag or (not self.numbered and order.startswith(f"{CHANGE}//")):
             order = f"{FULL_ROW}//{order_number(AFTER)}/{position}"

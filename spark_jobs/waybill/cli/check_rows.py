@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from waybill.validate.suites import Over, Suite
 
 _CHANGES = (
-    "outcome string, operation string, source_time timestamp, key string, before string, "
-    "after string"
+    "outcome string, operation string, source_time long, key string, before string, after string"
 )
 _ROWS = "key string, image string"
 _MESSAGES = (
     "outcome string, target string, topic string, `partition` int, offset bigint, `index` int, "
-    "`table` string, timestamp timestamp, key binary, value binary, losses array<string>"
+    "`table` string, timestamp long, key binary, value binary, losses array<string>"
 )
 
 
@@ -124,7 +122,7 @@ class SampleRows(NamedTuple):
         changes = self.of_table(over)
         lines = [
             (
-                *("ok", change.operation, _moment(change.source_time), _key_of(change)),
+                *("ok", change.operation, change.source_time, _key_of(change)),
                 *(
                     None if image is None else _text(image)
                     for image in (change.before, change.after)
@@ -132,7 +130,8 @@ class SampleRows(NamedTuple):
             )
             for change in changes
         ]
-        return changes_of(spark.createDataFrame(lines, _CHANGES), *self._columns(changes))
+        rows = _timed(spark.createDataFrame(lines, _CHANGES), "source_time")
+        return changes_of(rows, *self._columns(changes))
 
     def _messages(self, spark: SparkSession, over: Over) -> DataFrame:
         """The messages that the sample becomes for a target."""
@@ -149,9 +148,9 @@ class SampleRows(NamedTuple):
                 continue
             at = change.message
             place = ("ok", over.name, at.topic, at.partition, at.offset, change.index)
-            about = (*place, change.schema.qualified_name, _moment(change.source_time))
+            about = (*place, change.schema.qualified_name, change.source_time)
             lines += [(*about, message.key, message.value, losses) for message in written]
-        return published(spark.createDataFrame(lines, _MESSAGES), over.name)
+        return published(_timed(spark.createDataFrame(lines, _MESSAGES), "timestamp"), over.name)
 
     def _columns(self, changes: list[Change]) -> tuple[dict[str, str], dict[str, str]]:
         """Names of the table's columns in the source, and their types, by names in the lake."""
@@ -165,6 +164,13 @@ class SampleRows(NamedTuple):
         return {c.lake: c.name for c in found}, {c.lake: c.type for c in found}
 
 
+def _timed(rows: DataFrame, column: str) -> DataFrame:
+    """Rows with times for microseconds since 1970: not every time is one that Python has."""
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(column, F.timestamp_micros(column))
+
+
 def _key_of(change: Change) -> str | None:
     try:
         key = change.key_image()
@@ -176,7 +182,3 @@ def _key_of(change: Change) -> str | None:
 
 def _text(image: Any) -> str:
     return image if isinstance(image, str) else msgspec.json.encode(image_of(image)).decode()
-
-
-def _moment(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else datetime.fromtimestamp(microseconds / 1e6, UTC)

@@ -30,6 +30,7 @@ from waybill.lake.decisions import drop_is_next
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
+from waybill.lake.source_times import calendar_column, calendar_sql
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, TABLE_PARTS, columns_of
 from waybill.mapping.changes import joined_tables
 from waybill.mapping.shadows import SHADOW, shadows_sentence
@@ -331,21 +332,19 @@ class Decoding:
     def _counted(self) -> list[tuple[Any, ...]]:
         """How many rows were written, their newest source time, and their columns of `COUNTED`.
 
-        Times are microseconds since 1970.
+        Times are microseconds since 1970; those that are on no calendar do not count.
         """
         names = COUNTED.names
         few = self.branch.few_written(TIMED)
         if few is not None:
-            # As numbers: not every time is one that Python has.
-            time = few.column("source_time").cast(pa.int64())
+            time = calendar_column(few.column("source_time")).cast(pa.int64())
             few = few.set_column(few.num_columns - 1, "time", time)
             found = few.group_by(names).aggregate([([], "count_all"), ("time", "max")])
             counts = found.select(["count_all", "time_max", *names]).to_pylist()
             return [tuple(row.values()) for row in counts if row["outcome"] != "schema"]
         rows = self.branch.added().where("outcome <> 'schema'").groupBy(*names)
-        sums = rows.agg(
-            F.count("*").alias("rows"), F.unix_micros(F.max("source_time")).alias("time")
-        )
+        newest = F.max(F.expr(calendar_sql("source_time")))
+        sums = rows.agg(F.count("*").alias("rows"), F.unix_micros(newest).alias("time"))
         return [tuple(row) for row in sums.select("rows", "time", *names).collect()]
 
     def _settle_halves(self, report: StageReport) -> None:

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from waybill.mapping.column_renames import exact_name, renames_by_procedure, renames_in
 from waybill.mapping.sql import NUMBERED
 from waybill.mapping.statements import parsed, table_named
-from waybill.order import FULL_ROW, sequence_of
+from waybill.order import FULL_ROW, sequence_of, time_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +51,7 @@ class ColumnStatement(NamedTuple):
         if sequence_of(order) and sequence_of(self.order):
             return order < self.order
         if by_source_time and not sequence_of(order) and not sequence_of(self.order):
-            return max(change.source_time or 0, 0) < max(self.time or 0, 0)
+            return time_in_order(change.source_time) < time_in_order(self.time)
         *queue, offset = self.place
         return [message.topic, message.partition] == queue and message.offset < offset
 

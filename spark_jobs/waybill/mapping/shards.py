@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.statements import parsed, table_named
-from waybill.order import placed_after, sequence_of
+from waybill.order import placed_after, sequence_of, time_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,8 +113,7 @@ class Floor(NamedTuple):
             by_source_time: whether times order what has no sequence id.
         """
         if by_source_time and self.by_position and not sequence_of(order):
-            mine, other = ((max(t or 0, 0), o) for t, o in ((time, order), (self.time, self.order)))
-            return mine < other
+            return (time_in_order(time), order) < (time_in_order(self.time), self.order)
         ahead = self.place is not None and place[:2] == self.place[:2] and place < self.place
         return order < self.order or ahead
 

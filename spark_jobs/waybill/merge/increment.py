@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.rebuilt_rows import RebuiltTables
+from waybill.lake.source_times import calendar_sql
 from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS, TABLE_PARTS
 from waybill.merge.increment_counts import Held, Survey, TableSurvey, count
 from waybill.merge.open_transactions import CAME, arrived, in_transactions, transaction_events
@@ -56,7 +57,7 @@ def order_sql(by_source_time: bool) -> str:
     """
     if not by_source_time:
         return "order_key"
-    digits = "cast(greatest(unix_micros(source_time), 0) AS string)"
+    digits = f"cast(greatest(unix_micros({calendar_sql('source_time')}), 0) AS string)"
     length = f"cast(length({digits}) AS string)"
     number = f"concat(length({length}), {length}, {digits})"
     none = order_number(0)
@@ -349,7 +350,7 @@ class Increment:
                 F.max("order_key").alias("order"),
                 F.min("merged_by").alias("lowest"),
                 F.max("merged_by").alias("highest"),
-                F.max("source_time").alias("time"),
+                F.max(F.expr(calendar_sql("source_time"))).alias("time"),
                 # With a set among its results Spark keeps the groups, which are few, in a map;
                 # without one it would sort every change, as it does where the highest of texts
                 # is asked for.

@@ -90,7 +90,7 @@ def order_of(order_key: str, source_time: datetime | None, by_source_time: bool)
 
     Args:
         order_key: of the change.
-        source_time: of the change.
+        source_time: of the change; None also for one that is on no calendar (`time_in_order`).
         by_source_time: changes without a sequence id take their source time for one.
     """
     if not by_source_time or not order_key.startswith("1//"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waybill.lake.source_times import calendar_column
 from waybill.lake_columns import CHANGES, TABLE_PARTS, columns_of, dotted_name
 from waybill.order import CHANGE
 
@@ -63,6 +64,8 @@ def named(counted: Iterable[pa.RecordBatch]) -> list[Row]:
 
 def _counted(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     rows = pa.Table.from_batches(batches)
+    times = calendar_column(rows.column("source_time"))
+    rows = rows.set_column(rows.schema.get_field_index("source_time"), "source_time", times)
     unordered = pc.starts_with(rows.column("order_key"), f"{CHANGE}//")
     rows = rows.append_column("unordered", unordered)
     groups = rows.group_by([*_NAMES, "unordered"], use_threads=False)

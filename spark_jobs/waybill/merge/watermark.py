@@ -9,17 +9,16 @@ waits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from waybill.lake.arrow_rows import moment_of
+from waybill.lake.source_times import on_calendar
 from waybill.order import FULL_ROW, read_order_key, sequence_of
 
 if TYPE_CHECKING:
     from waybill.merge.transactions import Open
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -27,7 +26,7 @@ class Reached(msgspec.Struct, frozen=True):
 
     Attributes:
         order: highest order with a sequence id, empty where there is none.
-        time: newest source time, microseconds since 1970.
+        time: newest source time, microseconds since 1970; one on no calendar counts as none.
     """
 
     order: str = ""
@@ -44,8 +43,7 @@ def further(before: Reached | None, order: str, time: int | None) -> Reached:
 
 def joined(one: Reached, other: Reached) -> Reached:
     """The farther of both, in order and in time."""
-    times = [reached.time for reached in (one, other) if reached.time is not None]
-    return Reached(max(one.order, other.order), max(times, default=None))
+    return Reached(max(one.order, other.order), max(_times([one, other]), default=None))
 
 
 def fell_back(
@@ -63,9 +61,10 @@ def fell_back(
     found = []
     for (topic, partition), reached in sorted(now.items()):
         was = before.get(topic, {}).get(partition)
-        if was is None or was.time is None or reached.time is None:
+        if was is None or not "" < reached.order < was.order:
             continue
-        if "" < reached.order < was.order and reached.time > was.time:
+        times = _times([was, reached])
+        if len(times) == 2 and times[0] < times[1]:
             old, new = plain(was), plain(reached)
             found.append(
                 f"{topic}/{partition}: changes up to {new['time']} have sequence ids up to "
@@ -81,7 +80,7 @@ def complete(partitions: Iterable[Reached], open_: Iterable[Open]) -> Reached:
     ends = [*partitions, *(Reached(t.order, t.time) for t in open_ if t.order)]
     if not ends:
         return Reached()
-    times = [end.time for end in ends if end.time is not None]
+    times = _times(ends)
     whole = len(times) == len(ends)
     return Reached(min(end.order for end in ends), min(times) if whole else None)
 
@@ -92,8 +91,11 @@ def plain(reached: Reached) -> dict[str, Any]:
     if reached.order:
         parts, _, _ = read_order_key(reached.order)
         sequence = ":".join(str(part) for part in parts or ())
-    time = None
-    if reached.time is not None:
-        moment = _EPOCH + timedelta(microseconds=reached.time)
-        time = moment.isoformat().replace("+00:00", "Z")
+    moment = moment_of(reached.time, zoned=True)
+    time = None if moment is None else moment.isoformat().replace("+00:00", "Z")
     return {"sequence": sequence, "time": time}
+
+
+def _times(several: Iterable[Reached]) -> list[int]:
+    """The times that are known."""
+    return [one.time for one in several if one.time is not None and on_calendar(one.time)]

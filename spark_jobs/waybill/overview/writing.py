@@ -12,6 +12,7 @@ import msgspec
 
 from waybill.lake.decisions import HELD as JUDGED_NO
 from waybill.lake.names import split
+from waybill.lake.source_times import on_calendar
 from waybill.merge.position import position_of
 from waybill.merge.watermark import Reached, plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
@@ -276,7 +277,8 @@ def _newest(commits: Commits, merged: Commit, after: int | None) -> dict[str, st
     for commit in commits.changes.of("convert"):
         if start < commits.changes.place(commit.snapshot) <= end:
             for name, time in commit.report["details"].get(NEWEST, {}).items():
-                times[name] = max(int(time), times.get(name, int(time)))
+                if on_calendar(int(time)):
+                    times[name] = max(int(time), times.get(name, int(time)))
     return {name: plain(Reached(time=time))["time"] for name, time in times.items()}
 
 

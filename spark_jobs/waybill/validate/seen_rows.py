@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from waybill.errors import Code, ConfigurationError
+from waybill.lake.source_times import calendar_sql
 from waybill.lake_columns import CHANGE_PLACE, lake_name
 from waybill.records import ROW_OPERATIONS
 from waybill.suggestions import did_you_mean, unknown
@@ -152,7 +153,8 @@ def source_names(schemas: Iterable[TableSchema], columns: Iterable[str]) -> dict
 def changes_of(changes: DataFrame, names: Mapping[str, str], types: Mapping[str, str]) -> DataFrame:
     """Changes of a table as suites see them, with the key as `NAME`.
 
-    `operation`, `source_time`, and the images `before` and `after`, null where the change has none.
+    `operation`, `source_time` (null also where it is on no calendar), and the images `before` and
+    `after`, null where the change has none.
 
     Args:
         changes: accepted rows of `changes`, all of the table.
@@ -160,7 +162,8 @@ def changes_of(changes: DataFrame, names: Mapping[str, str], types: Mapping[str,
         types: the types of its columns in the lake.
     """
     rows = changes.where(F.col("operation").isin(*ROW_OPERATIONS))
-    changed = rows.select("operation", "source_time", "before", "after", F.col("key").alias(NAME))
+    time = F.expr(calendar_sql("source_time")).alias("source_time")
+    changed = rows.select("operation", time, "before", "after", F.col("key").alias(NAME))
     return with_typed_images(changed, ("before", "after"), names, types)
 
 
@@ -197,6 +200,8 @@ def with_typed_images(
 def published(messages: DataFrame, target: str) -> DataFrame:
     """Messages to a target as suites see them, with the place of their change as `NAME`.
 
+    A `timestamp` that is on no calendar is null.
+
     Args:
         messages: rows of `outbox`.
         target: the target's label.
@@ -207,7 +212,9 @@ def published(messages: DataFrame, target: str) -> DataFrame:
         return F.try_validate_utf8(F.col(column).cast("string")).alias(column)
 
     return rows.select(
-        *("table", "timestamp", text("key"), text("value")),
+        "table",
+        F.expr(calendar_sql("timestamp")).alias("timestamp"),
+        *(text("key"), text("value")),
         F.octet_length("key").alias("key_bytes"),
         F.octet_length("value").alias("value_bytes"),
         F.concat_ws(",", "losses").alias("losses"),

@@ -106,6 +106,18 @@ def test_an_order_by_source_time_is_no_id_of_the_source():
     )
 
 
+def test_an_order_by_a_time_that_no_calendar_has_gives_the_time_back():
+    micros = 1_700_000_000_000_000_000
+    timed = order_key((micros,), 1, 2, 41, 0)
+    stored = zip(("{}", timed, "{}", None), TYPES, strict=True)
+    given = [pa.array([value], kind) for value, kind in stored]
+    fields = {"topic": "t", "batch": "b", "names": ("shop", None, "t"), "schema_id": "s"}
+    fields |= {"columns": (), "key": (), "operation": "read", "extra": None, "came_up": {}}
+    made = RowsOfTable(**fields, bag=False, timed=True, numbered=True)
+    (batch,) = made.of(pa.table(given, names=list(READ)).to_batches())
+    assert batch.column("source_time").cast(pa.int64()).to_pylist() == [micros]
+
+
 def test_columns_that_are_not_there():
     came = {"w": ORDERED}
     newer = order_key((8,), 1, 0, 0, 0)

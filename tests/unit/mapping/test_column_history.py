@@ -159,6 +159,9 @@ def test_what_orders_a_row_and_a_statement():
     assert mapped(there, "tier = 'gold'", placed, by_source_time=True).why
     with pytest.raises(ConfigurationError, match=UNKNOWN):
         mapped(there, "tier = 'gold'", placed)
+    # A time that is on no calendar is none.
+    far = change("delete", 5, 1, before={"id": "1"}, sequence=None, source_time=10**18)
+    assert mapped(far, "tier = 'gold'", placed, by_source_time=True).why
     assert ADD.order_key == order_key((10,), 1, 0, 10, 0)
 
 

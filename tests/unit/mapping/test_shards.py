@@ -249,3 +249,5 @@ def test_times_order_what_has_no_id_if_they_may():
     assert at.voids(order(None, 9), 999, place, True)
     assert not at.voids(order(None, 1), 1001, place, True)
     assert not at.voids(order(None, 9), 1000, place, True)
+    # A time that is on no calendar is none.
+    assert at.voids(order(None, 9), 10**18, place, True)

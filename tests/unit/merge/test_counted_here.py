@@ -68,11 +68,22 @@ def test_changes_have_the_name_that_sql_gives_them(database, schema, table, name
     assert (row.qualified, row.n, row.micros, row.order) == (name, 1, -1, "1/x")
 
 
-def test_a_time_that_is_none_of_pythons():
-    change = {**dict.fromkeys(CHANGES.names), "topic": "t", "operation": "insert"}
-    batch = pa.RecordBatch.from_pylist([change], SURVEYED)
-    at = SURVEYED.get_field_index("source_time")
-    late = pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
-    batch = batch.set_column(at, SURVEYED.field(at), late)
-    (row,) = named(surveyed([batch]))
-    assert row.micros == 2**62
+def test_the_newest_time_is_one_that_a_calendar_has():
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    change = dict.fromkeys(CHANGES.names)
+    change |= {"topic": "topic", "operation": "insert", "partition": 1, "order_key": "1/x"}
+    batch = pa.RecordBatch.from_pylist([change] * 4, SURVEYED)
+
+    def newest(*micros: int | None) -> int | None:
+        times = pa.array([*micros], pa.int64()).cast(CHANGES.field("source_time").type)
+        place = SURVEYED.get_field_index("source_time")
+        few = batch.slice(0, len(micros)).set_column(place, SURVEYED.field(place), times)
+        (row,) = named(surveyed([few]))
+        assert row.n == len(micros)
+        micros_found: int | None = row.micros
+        return micros_found
+
+    assert newest(5, last + 1, 2**63 - 1, None) == 5
+    assert newest(first - 1, first, -(2**63), None) == first
+    assert newest(last, last + 1) == last
+    assert newest(first - 1, last + 1, None) is None

@@ -6,7 +6,7 @@ import pytest
 
 from waybill.merge.state import MergeState
 from waybill.merge.transactions import Open
-from waybill.merge.watermark import Reached, fell_back, further, plain
+from waybill.merge.watermark import Reached, complete, fell_back, further, joined, plain
 from waybill.order import order_key
 
 
@@ -92,3 +92,45 @@ def test_time_that_goes_on_while_sequences_fall_is_reported():
 def test_messages_delivered_again_do_not_fall_back(now):
     assert fell_back({"t": {0: reached(12, 900)}}, {("t", 0): now}) == []
     assert fell_back({}, {("t", 0): now}) == []
+
+
+BEYOND = [1_700_000_000_000_000_000, 253_402_300_800_000_000, -62_135_596_800_000_001, 2**63 - 1]
+
+
+@pytest.mark.parametrize("time", BEYOND)
+class TestTimesOnNoCalendar:
+    """A message may state one, such as microseconds where milliseconds belong."""
+
+    def test_they_are_shown_as_unknown(self, time):
+        assert plain(reached(5, time)) == {"sequence": "5", "time": None}
+
+    def test_a_partition_goes_by_its_other_times(self, time):
+        assert further(reached(5, 7), order(6), time) == reached(6, 7)
+        assert further(further(None, order(6), time), order(7), 9) == reached(7, 9)
+
+    def test_a_state_of_before_that_has_one_is_mended(self, time):
+        kept = MergeState.from_json(state(Reached(order(5), time)).to_json())
+        kept.reached = {"t": {0: reached(5, time)}}
+        kept.reach({("t", 0): reached(6, 8)})
+        assert plain(kept.watermark("shop.t")) == {
+            "sequence": "6",
+            "time": "1970-01-01T00:00:00.000008Z",
+        }
+        assert joined(reached(5, time), Reached()) == reached(5, None)
+
+    def test_nothing_is_claimed_of_a_partition_without_another(self, time):
+        ends = [reached(5, time), reached(6, 7)]
+        assert complete(ends, ()) == reached(5, None)
+        began = Open("x", None, 0, order(4), time)
+        assert complete([reached(6, 7)], [began]) == reached(4, None)
+
+    def test_they_are_no_sign_that_numbers_began_anew(self, time):
+        assert fell_back({"t": {0: reached(12, 900)}}, {("t", 0): reached(3, time)}) == []
+        assert fell_back({"t": {0: reached(12, time)}}, {("t", 0): reached(3, 901)}) == []
+
+
+def test_the_first_and_the_last_time_of_the_calendar_are_told():
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    assert plain(Reached(time=first))["time"] == "0001-01-01T00:00:00Z"
+    assert plain(Reached(time=last))["time"] == "9999-12-31T23:59:59.999999Z"
+    assert joined(Reached(time=first), Reached(time=last)) == Reached(time=last)

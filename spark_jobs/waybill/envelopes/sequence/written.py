@@ -285,6 +285,7 @@ class WrittenSequence:
         digits: digits of the counter of made ids.
         largest: see `PackedSequence`.
         positions: see `PackedSequence`.
+        largest_made: the largest id that may be made from a position; None where that is `largest`.
     """
 
     def __init__(
@@ -293,8 +294,10 @@ class WrittenSequence:
         digits: int,
         largest: int | None = None,
         positions: bool = True,
+        largest_made: int | None = None,
     ) -> None:
         self.packed = PackedSequence(settings, largest, positions)
+        self.largest_made = largest if largest_made is None else largest_made
         self.start: int = settings.sequence_start * 10**digits
         self.expected = settings.expected
 
@@ -306,7 +309,8 @@ class WrittenSequence:
 
         Raises:
             Refusal: kind `encoding`; see `PackedSequence.of`; or a row has none where others of
-                its source have one; or the message holds more changes than an id can tell apart.
+                its source have one; or the message holds more changes than an id can tell apart;
+                or an id from the position is beyond the target.
         """
         number = self.packed.of(change, losses)
         return self.made(change, losses) if number is None else number
@@ -326,6 +330,15 @@ class WrittenSequence:
                 "have one that a made one cannot be compared with: where the order of the topic "
                 "is that of its positions, set sequence_from: position in the target's settings",
             )
-        losses.append(WITHIN_PARTITION)
         message = change.message
-        return self.start + position_number(message.partition, message.offset, change.index)
+        number = self.start + position_number(message.partition, message.offset, change.index)
+        if self.largest_made is not None and number > self.largest_made:
+            raise Refusal(
+                "encoding",
+                f"the sequence id made from partition {message.partition}, offset {message.offset} "
+                f"is {number}, and the target holds numbers up to {self.largest_made}: publish an "
+                "envelope with longer ids, such as oms-dataworks or datahub-blob, or read the "
+                "source in fewer partitions (each file is one) under a new migration name",
+            )
+        losses.append(WITHIN_PARTITION)
+        return number

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from waybill.errors import Code, ConfigurationError, ConflictError
+from waybill.lake.source_times import LAST
 from waybill.publish.kafka.checksums import Content
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
 from waybill.publish.kafka.part_boundaries import Cut, Limits, cut
@@ -251,8 +252,9 @@ class _Part:
         if not self.sending.source_time:
             return [0] * batch.num_rows
         micros = batch.column("timestamp").cast(pa.int64()).to_pylist()
-        # Kafka has no time before 1970; the time of sending is then the one to take.
-        return [0 if time is None else max(time // 1000, 0) for time in micros]
+        # Kafka has no time before 1970, and brokers refuse those far ahead of theirs; where the
+        # time is on no calendar, as before 1970, that of sending is the one to take.
+        return [0 if time is None or not 0 <= time <= LAST else time // 1000 for time in micros]
 
     def _headers(self, batch: pa.RecordBatch) -> list[list[tuple[str, bytes | None]] | None]:
         column = batch.column("headers")

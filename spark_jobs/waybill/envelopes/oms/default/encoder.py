@@ -22,6 +22,7 @@ from waybill.envelopes.oms.values import notation_of
 from waybill.envelopes.oms.writers import writers
 from waybill.envelopes.sequence.written import (
     OMS_DIGITS,
+    SIGNED,
     UNSIGNED,
     PackedSequence,
     WrittenSequence,
@@ -194,7 +195,8 @@ class OmsWriter:
         ]
         self.one, self.two = writers(noted, self.notations, _light_type(names))
         self.lobs = WrittenLobs(schema, settings, names, whole=True)
-        self.ids = WrittenSequence(settings, OMS_DIGITS, UNSIGNED)
+        # OMS declares a signed number; ids of others that some readers take for more stay.
+        self.ids = WrittenSequence(settings, OMS_DIGITS, UNSIGNED, largest_made=SIGNED)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
