@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
 
 FEW = 8
 """Values are held against bounds if a file has so many times as many rows: where there are more
@@ -56,7 +55,7 @@ class Sought:
         column: the column's name.
     """
 
-    def __init__(self, texts: pa.Array, column: str) -> None:
+    def __init__(self, texts: Any, column: str) -> None:
         self._texts = texts
         self._column = column
 
