@@ -285,6 +285,11 @@ class Envelope(msgspec.Struct, frozen=True):
     bulk_writer: Callable[[Any], Any] | None = None
     mark: Callable[[Any], Mark | None] | None = None
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether its messages are no JSON, so that bytes of them may be line feeds."""
+        return self.mark is not None
+
     def limits_under(self, settings: Mapping[str, Any]) -> dict[str, str]:
         """What settings of writing give up of what is carried in full, each with a sentence."""
         return {

@@ -112,7 +112,7 @@ class ConvertJob:
         Messages that are not JSON may hold line feeds, and are looked at one by one.
         """
         source, target = registry.get(self.source), registry.get(self.target)
-        return self.by_bulk and source.mark is None and target.mark is None
+        return self.by_bulk and not source.is_binary and not target.is_binary
 
     def bulk(self, converter: Converter) -> BulkConverter:
         """A converter of many messages at once, where `by_bulk` holds.

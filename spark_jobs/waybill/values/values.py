@@ -332,6 +332,18 @@ def check_json(value: bytes) -> None:
         raise Refusal("json", f"{sentence}, which is no character")
 
 
+def in_one_line(text: bytes) -> bytes:
+    """JSON that is carried on as it came, without the line breaks between its tokens.
+
+    Texts and digits stay as they are. A line of a file cannot hold a line break, and JSON means the
+    same without it; most messages have none.
+
+    Raises:
+        ValueError, RecursionError: it has line breaks and is no JSON (`JSON_ERRORS`).
+    """
+    return msgspec.json.format(text, indent=-1) if b"\n" in text or b"\r" in text else text
+
+
 _HIGH, _LOW = r"[dD][89abAB][0-9a-fA-F]{2}", r"[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPES = re.compile(rf"\\u{_HIGH}\\u{_LOW}|(\\u(?:{_HIGH}|{_LOW}))|\\.", re.S)
 """Escapes of JSON, whole pairs in one; in the group what is half of one."""

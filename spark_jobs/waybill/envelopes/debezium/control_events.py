@@ -17,7 +17,7 @@ from waybill.envelopes.debezium.source import (
 )
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message, TableSchema, intern_schema
-from waybill.values.values import json_refusal
+from waybill.values.values import in_one_line, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -216,7 +216,7 @@ def _control(
     operation: str, schema: TableSchema, message: Message, payload: bytes, **more: Any
 ) -> Change:
     payload.decode()
-    extra = CONTROL + payload.strip() + b"}"
+    extra = CONTROL + in_one_line(payload.strip()) + b"}"
     return Change(operation, schema, message, extra=extra, **more)
 
 

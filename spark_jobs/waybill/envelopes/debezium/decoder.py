@@ -45,7 +45,7 @@ from waybill.envelopes.debezium.source import (
 from waybill.envelopes.debezium.table_plans import KEY_UNKNOWN, NO_ROW, Identity, Plans, is_whole
 from waybill.errors import Refusal
 from waybill.records import Change, Message, intern_schema, skipped
-from waybill.values.values import JSON_ERRORS, check_json, json_refusal
+from waybill.values.values import JSON_ERRORS, check_json, in_one_line, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.debezium.row_readers import RowPlan
@@ -488,7 +488,7 @@ def _transaction_id(block: Raw | None, source: Any) -> str | None:
 
 def _carried(head: bytes, tail: bytes) -> bytes:
     """The fields of the envelope that a Debezium target carries on, as they were sent."""
-    extra = b"%b%b}}" % (head, tail)
+    extra = in_one_line(b"%b%b}}" % (head, tail))
     if not extra.isascii():
         extra.decode()  # bytes that are no UTF-8 must not reach the lake
     return extra

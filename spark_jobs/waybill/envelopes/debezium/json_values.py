@@ -19,6 +19,7 @@ from waybill.types import INTEGER_RANGE
 from waybill.values.values import (
     base64_bytes,
     base64_text,
+    in_one_line,
     is_integer_text,
     is_json_number,
     is_plain_number,
@@ -144,7 +145,7 @@ def structure(text: str) -> Raw:
     # Written between other JSON as it is, so it has to be exactly one JSON value.
     data = text.encode()
     msgspec.json.decode(data)
-    return Raw(data)
+    return Raw(in_one_line(data))
 
 
 def iso_text(check: Convert, text: str) -> str:

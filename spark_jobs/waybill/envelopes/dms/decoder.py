@@ -34,7 +34,7 @@ from waybill.values.generated import function, overlay
 from waybill.values.json_rows import Readers, RowReader, row_of
 from waybill.values.known_columns import News
 from waybill.values.known_messages import KnownMessage, strict
-from waybill.values.values import JSON_ERRORS, check_json, json_refusal
+from waybill.values.values import JSON_ERRORS, check_json, in_one_line, json_refusal
 
 if TYPE_CHECKING:
     from waybill.records import Message, TableSchema
@@ -332,7 +332,7 @@ def _extra(parsed: Any, others: _Others | None = None) -> bytes:
         more = _json(others.metadata)
         carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
     record = b"%b%b" % (RECORD, _json(others.record)) if others.record else b""
-    return b'{"dms":%b%b}' % (carried, record)
+    return in_one_line(b'{"dms":%b%b}' % (carried, record))
 
 
 def _change(

@@ -12,7 +12,7 @@ from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.values.instants import FIRST_MS, LAST_MS
 from waybill.values.json_rows import row_of
-from waybill.values.values import JSON_ERRORS, json_refusal
+from waybill.values.values import JSON_ERRORS, in_one_line, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.maxwell.positions import Positions
@@ -94,7 +94,7 @@ def event(
         source_time=time,
         transaction=None if parsed.xid is None else str(parsed.xid),
         ddl_text=parsed.sql if operation == "ddl" else None,
-        extra=b'{"maxwell":%b}' % _json(others),
+        extra=in_one_line(b'{"maxwell":%b}' % _json(others)),
     )
 
 

@@ -11,7 +11,7 @@ from waybill.envelopes.stated_keys import is_compared
 from waybill.records import Change
 from waybill.values.generated import function, overlay
 from waybill.values.known_messages import KnownMessage, strict
-from waybill.values.values import JSON_ERRORS
+from waybill.values.values import JSON_ERRORS, in_one_line
 
 if TYPE_CHECKING:
     from waybill.envelopes.maxwell.positions import Positions
@@ -94,7 +94,7 @@ def extra_of(parsed: Any, others: dict[str, Raw] | None = None) -> bytes:
     if others:
         more = _json(others)
         carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
-    return _EXTRA % carried
+    return in_one_line(_EXTRA % carried)
 
 
 def given(value: Any) -> Any:

@@ -29,7 +29,6 @@ from waybill.envelopes.oms.dataworks.messages import (
     check_images,
     columns_of,
     database_in,
-    in_one_line,
     sequence_of,
     times_of,
 )
@@ -43,7 +42,7 @@ from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
 from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.temporal import zone_named
-from waybill.values.values import JSON_ERRORS, check_json, json_refusal
+from waybill.values.values import JSON_ERRORS, check_json, in_one_line, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
@@ -260,7 +259,9 @@ def _event(
     if source.dbName or source.table:
         schema = intern_schema(database, source.schema or None, source.table or None)
     carried = op if operation in ("ddl", "other") else None
-    columns = in_one_line(parsed.schema) if described.column or described.pk else UNSET
+    columns: Raw | UnsetType = UNSET
+    if described.column or described.pk:
+        columns = Raw(in_one_line(bytes(parsed.schema)))
     time, extra = times_of(payload, source, database, parsed.extend, carried, columns)
     sequence = sequence_of(payload.scn)
     if sequence is not None and not in_messages:

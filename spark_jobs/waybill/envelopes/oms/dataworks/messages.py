@@ -13,6 +13,7 @@ from waybill.errors import Refusal
 from waybill.sequence_layout import optional
 from waybill.values.instants import FIRST_MS, LAST_MS
 from waybill.values.json_rows import Row, row_of
+from waybill.values.values import in_one_line
 
 NULL = Raw(b"null")
 _MAX_DIGITS = 1_000
@@ -126,12 +127,6 @@ def sequence_of(scn: Any) -> tuple[int, ...] | None:
     return optional(int(text))
 
 
-def in_one_line(raw: Raw) -> Raw:
-    """JSON that is carried on, without the line breaks that no line of a file can hold."""
-    text = bytes(raw)
-    return Raw(msgspec.json.format(text, indent=-1)) if b"\n" in text or b"\r" in text else raw
-
-
 def times_of(
     payload: Any,
     source: Source,
@@ -163,7 +158,7 @@ def times_of(
         source.dbType,
         source.dbVersion,
         None if name is None or name == database else name,
-        UNSET if extend == NULL else in_one_line(extend),
+        UNSET if extend == NULL else Raw(in_one_line(bytes(extend))),
         payload.scn if payload.scn in ("", "null") else None,
         schema,
     )
