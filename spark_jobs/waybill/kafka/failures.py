@@ -41,6 +41,10 @@ PERMANENT = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "fix the settings",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the connection and of the brokers",
     KafkaError.RECORD_LIST_TOO_LARGE: "raise the size that the brokers allow",
+    KafkaError.INVALID_TIMESTAMP: "raise message.timestamp.after.max.ms or "
+    "message.timestamp.before.max.ms of the topic",
+    KafkaError.INVALID_RECORD: "see what the topic asks of its records, such as a key where it is "
+    "compacted",
 }
 """What does not heal by waiting, and what does help."""
 
@@ -56,7 +60,10 @@ MOVING = (
 """A partition changes its leader, e.g. because a broker restarts: over in a moment."""
 
 _VAGUE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
-_NOISE = re.compile(r" \(after \d+ms in state [^)]*\)")
+_NOISE = re.compile(
+    r" \(after \d+ms in state [^)]*\)| \(broker \d+ PID\{[^}]*\}[^)]*\)"
+    r"|: current transaction must be aborted"
+)
 
 
 def permanent(error: KafkaError) -> bool:

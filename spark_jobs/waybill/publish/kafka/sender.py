@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from waybill.errors import Code, ConflictError
+from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.publish.kafka.checksums import Content
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
 from waybill.publish.kafka.part_boundaries import Cut, Limits, cut
 from waybill.publish.kafka.partitions import Partitioner
+from waybill.publish.kafka.refused_records import Suspects, place
 from waybill.publish.kafka.transactions import Transactions
 
 BATCH_HEADER = "waybill-batch"
@@ -175,10 +176,24 @@ class _Part:
         self.group = group
         self.piece = piece
         self.content = Content()
+        self.suspects = Suspects(sending.topic)
         self.choose = Partitioner(sending.partitions, sending.partition, sending.keyless).choose
 
     def send(self) -> Entry:
-        """Send it; when this returns, it counts."""
+        """Send it; when this returns, it counts.
+
+        Raises:
+            ConfigurationError: the topic does not take one of its records.
+        """
+        try:
+            return self._send_all()
+        except ConfigurationError as error:
+            refusal = self.suspects.refusal(self.transactions.cause)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def _send_all(self) -> Entry:
         self.transactions.begin()
         first = last = ""
         for batch in self.piece.pieces:
@@ -213,6 +228,8 @@ class _Part:
         # The first and the last record of each partition tell where all of them are.
         watched = [False] * batch.num_rows
         last: dict[int, int] = {}
+        times = self._times(batch)
+        self.suspects.note(batch, times)
         for i, number in enumerate(partitions):
             watched[i] = number not in last
             last[number] = i
@@ -223,7 +240,7 @@ class _Part:
             batch.column("key").to_pylist(),
             partitions,
             watched,
-            self._times(batch),
+            times,
             self._headers(batch),
         ]
         send, topic = self.transactions.send, self.sending.topic
@@ -252,12 +269,6 @@ class _Part:
             [*(row or ()), name, (SOURCE_HEADER, place(batch, i).encode())]
             for i, row in enumerate(rows)
         ]
-
-
-def place(batch: pa.RecordBatch, row: int) -> str:
-    """The change of a row, as topic/partition/offset/index."""
-    names = ("topic", "partition", "offset", "index")
-    return "/".join(str(batch.column(name)[row].as_py()) for name in names)
 
 
 def _row(batch: str, part: int, entry: Entry, before: bool) -> pa.RecordBatch:

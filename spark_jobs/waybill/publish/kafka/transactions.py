@@ -13,13 +13,19 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from waybill.errors import Code, ConfigurationError, ConflictError, WaybillError
 from waybill.kafka.failures import failure
 
+QUEUE = "queue.buffering.max.kbytes"
+"""Property of the client: kB of all messages that it holds until the brokers have them."""
+
 PRODUCER = {
     "compression.type": "lz4",
     "linger.ms": "20",
     "queue.buffering.max.messages": "200000",
-    "queue.buffering.max.kbytes": "131072",
+    QUEUE: "131072",
 }
 """What a connection may say otherwise."""
+
+MOST_QUEUED = 2_097_151
+"""The greatest value of it that the client allows."""
 
 BATCH_BYTES = 1_000_000
 """Bytes of a batch of records, where the topic takes that much."""
@@ -51,6 +57,7 @@ class Transactions:
     Attributes:
         offsets: first and last offset of the watched records of the transaction, by partition;
             known when it is finished.
+        cause: what the client said when a method here raised an error, None before.
 
     Raises:
         ConfigurationError: a property is wrong.
@@ -73,6 +80,8 @@ class Transactions:
             least, most = MESSAGE_BYTES
             settings["message.max.bytes"] = min(max(largest, least), most)
             settings.setdefault("batch.size", min(BATCH_BYTES, largest))
+        if QUEUE not in properties:
+            settings[QUEUE] = _queue(settings)
         settings |= {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(timeout * 1000),
@@ -87,6 +96,7 @@ class Transactions:
         self._in_transaction = False
         self._lost: KafkaError | None = None
         self.offsets: dict[int, tuple[int, int]] = {}
+        self.cause: KafkaError | None = None
 
     def __enter__(self) -> Transactions:
         return self
@@ -153,8 +163,14 @@ class Transactions:
                 longer than sending them.
             timestamp: milliseconds since 1970, 0 for now.
             headers: names and values.
+
+        Raises:
+            ConfigurationError: the record is larger than the whole queue, or the topic does not
+                take one of the transaction.
+            ConflictError: the id was taken by another run.
         """
         callback = self._on_delivery if watched else None
+        empty = False
         while True:
             try:
                 self._producer.produce(
@@ -162,7 +178,16 @@ class Transactions:
                 )
                 return
             except BufferError:
+                if empty:
+                    size = len(value or b"") + len(key or b"")
+                    message = (
+                        f"{self._about}: a message of {size} bytes for the topic {topic} is larger "
+                        f"than the client's queue: raise {QUEUE} of the connection to at least "
+                        f"{_kbytes(size)}, or leave it out"
+                    )
+                    raise ConfigurationError(message, code=Code.CONNECTION_INVALID) from None
                 self.look(0.1)
+                empty = not len(self._producer)
             except (KafkaException, SystemError) as error:
                 raise self._fault(error) from error
 
@@ -179,6 +204,7 @@ class Transactions:
         """Wait until the brokers have every record.
 
         Raises:
+            ConfigurationError: the topic does not take one.
             ConflictError: the id was taken by another run.
             UnreachableError: they do not take them in time.
         """
@@ -186,8 +212,11 @@ class Transactions:
             left = self._producer.flush(self._timeout)
         if left or self._lost is not None:
             self._raise_permanent()
-            lost = self._lost or KafkaError(KafkaError._MSG_TIMED_OUT)
-            raise failure(lost, self._about, self._heard)
+            lost = self._lost
+            if lost is None or lost.code() == KafkaError._INVALID_DIFFERENT_RECORD:
+                lost = self._aborting() or lost or KafkaError(KafkaError._MSG_TIMED_OUT)
+            error = KafkaException(lost)
+            raise self._fault(error) from error
 
     def commit(self) -> None:
         """Make the transaction count.
@@ -227,6 +256,9 @@ class Transactions:
         kafka_error = error.args[0] if isinstance(error, KafkaException) else None
         if kafka_error is None or kafka_error.code() == KafkaError._FATAL:
             kafka_error = self._fatal(error)
+        if kafka_error.code() == KafkaError._STATE:
+            kafka_error = self._aborting() or kafka_error
+        self.cause = kafka_error
         if kafka_error.code() in FENCED:
             self._in_transaction = False
             message = (
@@ -263,9 +295,41 @@ class Transactions:
                 return found.args[0]  # type: ignore[no-any-return]
         raise error
 
+    def _aborting(self) -> KafkaError | None:
+        """Why the transaction can only be aborted, None where it goes on.
+
+        A record is told no more than that its batch failed, and few have a callback. From then on
+        the client takes no record and says nothing but that its state is another.
+        """
+        if not self._in_transaction:
+            return None
+        try:
+            # Within a transaction this changes nothing.
+            self._producer.begin_transaction()
+        except KafkaException as found:
+            error: KafkaError = found.args[0]
+            return error if error.txn_requires_abort() or error.fatal() else None
+        except SystemError:
+            return None  # see `_fatal`
+        return None
+
     def _raise_permanent(self) -> None:
         """Raise what the client heard, if waiting does not help."""
         for heard in self._heard:
             fault = failure(heard, self._about)
             if not fault.transient:
                 raise fault
+
+
+def _queue(settings: Mapping[str, Any]) -> str:
+    """The size of the client's queue: the usual one, or the largest message if that is larger."""
+    largest = str(settings.get("message.max.bytes", ""))
+    usual = int(PRODUCER[QUEUE])
+    # What is no number the client itself refuses.
+    needed = _kbytes(int(largest)) if largest.isascii() and largest.isdigit() else 0
+    return str(min(max(usual, needed), MOST_QUEUED))
+
+
+def _kbytes(size: int) -> int:
+    """So many kB hold so many bytes."""
+    return -(-size // 1024)
