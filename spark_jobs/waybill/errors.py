@@ -93,6 +93,7 @@ class Code(Enum):
     PUBLISH_LEDGER = "WB-6006", "The publish ledger cannot be used"
     LEDGER_INCOMPLETE = "WB-6007", "The publish ledger has lost entries"
     SCHEMA_FILE_TAKEN = "WB-6008", "A published schema would replace another"
+    LINE_FEED = "WB-6009", "A message cannot be a line of a file"
 
     DATABASE_TABLE = "WB-6101", "A table cannot be compared with its source"
     DATABASE_DIFFERS = "WB-6102", "The tables differ from their source database"

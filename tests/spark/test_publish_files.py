@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.spark.test_gate_and_publish import files_below, orders, part_of
-from waybill.errors import ConfigurationError, ConflictError
+from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.jobs import run_migration
 from waybill.lake import Lake, Span
 from waybill.publish.files import Sender, publish_files
@@ -160,6 +160,24 @@ def test_parquet_holds_keys_headers_and_tombstones(messages, tmp_path):
     assert table.num_rows == sent.parts[0].messages == 57
     assert table.column("value").null_count == 6
     assert table.column("key").null_count == 0
+
+
+@pytest.mark.parametrize("part_messages", [1000, 10])
+def test_a_line_feed_stops_the_batch_and_parquet_brings_all_of_it(
+    messages, tmp_path, part_messages
+):
+    """Nothing of it counts as published, and nothing of it is gone."""
+    broken = F.when(F.col("offset") == 20, F.lit(b'{"a":\n1}')).otherwise(F.col("value"))
+    messages = messages.withColumn("value", broken)
+    with pytest.raises(ConfigurationError, match="change shop/0/20/0 has a line feed") as caught:
+        send(messages, tmp_path, part_messages=part_messages)
+    assert caught.value.code is Code.LINE_FEED
+    assert not caught.value.transient
+    assert not (tmp_path / "b1/manifest.json").exists()
+    sent = send(messages, tmp_path, "parquet", part_messages)
+    assert sent.messages == 57
+    names = {Path(part.place).name for part in sent.parts}
+    assert set(files_below(tmp_path / "b1")) == {*names, "manifest.json"}
 
 
 def test_nothing_to_publish_leaves_no_folder(messages, tmp_path):

@@ -41,9 +41,6 @@ FORMAT = 1
 NO_LINE = "a null value cannot be a line"
 """Why a tombstone is left out of files of lines."""
 
-LINE_FEED = "encoding"
-"""Class of the refusal of a value that holds a line feed, where lines are written."""
-
 
 class Sender(NamedTuple):
     """Who publishes.
@@ -86,7 +83,7 @@ def publish_files(
         part_messages: about how many messages make a part.
 
     Raises:
-        ConfigurationError: somebody else publishes to this path.
+        ConfigurationError: somebody else publishes to this path, or a message cannot be a line.
         ConflictError: a batch was published before, with other messages.
     """
     found = _parts_of(messages, part_messages)
@@ -102,7 +99,7 @@ def publish_files(
             counted(len(files), "part"),
             store.root,
         )
-    return _outcome(written, sender.target)
+    return _outcome(written)
 
 
 def _parts_of(messages: Outgoing, part_messages: int) -> dict[str, TaskRows]:
@@ -149,7 +146,7 @@ def _publish_batch(
     return store, written
 
 
-def _outcome(written: list[tuple[Store, list[FilePart]]], label: str) -> Published:
+def _outcome(written: list[tuple[Store, list[FilePart]]]) -> Published:
     """The account of a target, whose parts are counted through all batches."""
     files = [(store, file) for store, own in written for file in own]
     parts = [
@@ -175,13 +172,6 @@ def _outcome(written: list[tuple[Store, list[FilePart]]], label: str) -> Publish
     tombstones = sum(file.tombstones for _, file in files)
     if tombstones:
         outcome.skipped[NO_LINE] = tombstones
-    refused = sum(file.refused for _, file in files)
-    if refused:
-        outcome.refused[LINE_FEED] = refused
-        outcome.warnings.append(
-            f"{counted(refused, 'message')} of {label} with a line feed could not be written as a "
-            "line: publish them with layout: parquet"
-        )
     return outcome
 
 
@@ -195,7 +185,8 @@ def manifest_of(parts: list[FilePart], sender: Sender, batch: str, layout: str) 
         "messages": sum(part.messages for part in parts),
         "bytes": sum(part.bytes for part in parts),
         "tombstones_left_out": sum(part.tombstones for part in parts),
-        "refused": sum(part.refused for part in parts),
+        # Always 0, because such a message stops its batch; a rerun compares the whole text.
+        "refused": 0,
         "parts": [
             {
                 "file": part.file,

@@ -38,15 +38,11 @@ class Published:
         parts: what was sent, in order, also by an earlier run that was killed.
         details: figures of the target for its people.
         skipped: messages that were left out on purpose, by reason.
-        refused: messages that the target cannot take, by class of the reason.
-        warnings: what people should know.
     """
 
     parts: list[Part]
     details: dict[str, Any]
     skipped: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
 
     @property
     def messages(self) -> int:

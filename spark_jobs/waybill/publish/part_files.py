@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from waybill.errors import Code, ConfigurationError
 from waybill.lake.task_rows import conformed
 from waybill.lake_columns import TIMESTAMP
 from waybill.storage.file_store import open_store
@@ -35,7 +36,6 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("file", pa.string()),
     ("messages", pa.int64()),
     ("tombstones", pa.int64()),
-    ("refused", pa.int64()),
     ("bytes", pa.int64()),
     ("sha256", pa.string()),
     ("first", pa.string()),
@@ -53,7 +53,6 @@ class FilePart(NamedTuple):
         file: its name in the batch's folder.
         messages: how many messages it holds.
         tombstones: messages without a value, left out of a file of lines.
-        refused: messages with a line feed, left out of a file of lines.
         bytes: size of the file.
         sha256: checksum of the file.
         first: change of the first message, as topic/partition/offset/index.
@@ -64,7 +63,6 @@ class FilePart(NamedTuple):
     file: str
     messages: int
     tombstones: int
-    refused: int
     bytes: int
     sha256: str
     first: str | None
@@ -104,7 +102,7 @@ class PartWriter:
     def _fill(
         self, sink: Summing, number: int, name: str, rows: Iterator[pa.RecordBatch]
     ) -> FilePart:
-        body = Lines(sink) if self.layout == "lines" else Columns(sink)
+        body = Lines(sink, self.folder) if self.layout == "lines" else Columns(sink)
         first = last = None
         for batch in rows:
             if batch.num_rows == 0:
@@ -118,7 +116,6 @@ class PartWriter:
             name,
             body.messages,
             body.tombstones,
-            body.refused,
             sink.size,
             sink.hash.hexdigest(),
             first,
@@ -191,22 +188,38 @@ class Summing:
 
 
 class Lines:
-    """One value a line."""
+    """One value a line.
 
-    def __init__(self, sink: Summing) -> None:
+    Args:
+        sink: what takes them.
+        folder: the batch's folder, for people.
+    """
+
+    def __init__(self, sink: Summing, folder: str) -> None:
         self._sink = sink
-        self.messages = self.tombstones = self.refused = 0
+        self._folder = folder
+        self.messages = self.tombstones = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write the values; a null and a value with a line feed cannot be a line."""
+        """Write the values; a null cannot be a line, and is counted.
+
+        Raises:
+            ConfigurationError: a value has a line feed. Without that message readers would not have
+                what the source has, so there will be no manifest.
+        """
         values = batch.column("value").to_pylist()
         keep = [value for value in values if value is not None]
         self.tombstones += len(values) - len(keep)
         text = b"\n".join([*keep, b""])
         if text.count(b"\n") != len(keep):
-            whole = [value for value in keep if b"\n" not in value]
-            self.refused += len(keep) - len(whole)
-            keep, text = whole, b"\n".join([*whole, b""])
+            rows = (i for i, value in enumerate(values) if value is not None and b"\n" in value)
+            message = (
+                f"the message of change {_place(batch, next(rows))} has a line feed, which a line "
+                f"of a file cannot hold, so {self._folder} gets no manifest and nothing of it "
+                "counts as published: set files.layout: parquet for the target, or publish to a "
+                "topic, then run the batch again"
+            )
+            raise ConfigurationError(message, code=Code.LINE_FEED)
         self.messages += len(keep)
         self._sink.write(text)
 
@@ -222,7 +235,7 @@ class Columns:
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
-        self.messages = self.tombstones = self.refused = 0
+        self.messages = self.tombstones = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; they are written when there are enough for a row group.

@@ -43,7 +43,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     Raises:
         GateError: the gate has not let the batch through.
         ConfigurationError: messages wait for a target that the migration does not name; nothing
-            was sent.
+            was sent. Or a target does not take a message.
         ConflictError: another run recorded the batch first, or it was published with other
             messages before.
     """
@@ -153,11 +153,8 @@ def _send(
 
 
 def _account(sent: Published, label: str, report: StageReport) -> None:
-    left_out = sum(sent.skipped.values()) + sum(sent.refused.values())
-    report.rows_in += sent.messages + left_out
+    report.rows_in += sent.messages + sum(sent.skipped.values())
     report.rows_out += sent.messages
-    for own, found in ((report.skipped, sent.skipped), (report.refused, sent.refused)):
-        for reason, count in found.items():
-            own[reason] = own.get(reason, 0) + count
-    report.warnings += sent.warnings
+    for reason, count in sent.skipped.items():
+        report.skipped[reason] = report.skipped.get(reason, 0) + count
     report.details[label] = sent.details

@@ -141,7 +141,7 @@ class FilesTarget(Model):
     path: FilePlace
     """Folder that belongs to this target alone."""
     layout: Literal["lines", "parquet"] = "lines"
-    """One message value a line, or Kafka's columns in Parquet."""
+    """One message value a line, or Kafka's columns in Parquet. Binary envelopes need `parquet`."""
 
 
 class KafkaTarget(Model):
@@ -158,7 +158,8 @@ class KafkaTarget(Model):
     over all partitions without order."""
     timestamps: Literal["now", "source"] = "now"
     """Timestamp of the records: when they are sent, or when the change was made. Brokers expire
-    records by this time, so with `source` records older than `retention.ms` are deleted at once."""
+    records by this time, so with `source` records older than `retention.ms` are deleted at once,
+    and may [refuse](publishing.md#times) times that are far from theirs."""
     origin_headers: bool = False
     """Add the headers `waybill-batch` and `waybill-source` (topic/partition/offset/index)."""
     ledger: str = LEDGER

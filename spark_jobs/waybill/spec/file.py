@@ -283,6 +283,23 @@ def _envelope_problems(data: dict[str, Any], marked: Marked) -> Iterator[Problem
     targets = data.get("publish")
     for i, target in enumerate(targets if isinstance(targets, list) else []):
         yield from _one_envelope(_mapping(target), ("publish", i), "encode", marked)
+        yield from _layout_problems(_mapping(target), ("publish", i), marked)
+
+
+def _layout_problems(target: dict[str, Any], at: Location, marked: Marked) -> Iterator[Problem]:
+    """What is wrong with a target whose messages are binary and whose files hold lines."""
+    files, name = target.get("files"), target.get("envelope")
+    if not isinstance(files, dict) or files.get("layout", "lines") != "lines":
+        return
+    if not isinstance(name, str) or not _usable(name, "encode"):
+        return
+    if registry.get(name).is_binary:
+        whose = "this envelope" if (*at, "envelope") in marked.secret else name
+        sentence = (
+            f"needs layout: parquet, because messages of {whose} are binary and may hold line "
+            "feeds, which no line of a file can; or publish them to a topic (kafka:)"
+        )
+        yield Problem((*at, "files", *(["layout"] if "layout" in files else [])), sentence)
 
 
 def _one_envelope(

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
+from waybill.errors import Code, ConfigurationError
 from waybill.lake_columns import OUTBOX, columns_of
 from waybill.publish.part_files import ROW_GROUP, PartWriter
 
@@ -45,3 +46,24 @@ def test_a_part_is_the_same_however_its_rows_arrive(rows, tmp_path, layout):
     assert whole.messages + whole.tombstones == rows.num_rows
     assert written("pieces", *range(7_000, rows.num_rows, 7_000)) == whole
     assert written("other", 1, ROW_GROUP - 1, ROW_GROUP, ROW_GROUP + 5) == whole
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_value_with_a_line_feed_stops_its_part_and_names_the_change(rows, tmp_path, keep):
+    """Left out it would be lost: its row of the outbox is sent for good."""
+    values = rows.column("value").to_pylist()
+    values[30_000] = b'{"a":\n1}'
+    place = rows.schema.get_field_index("value")
+    broken = rows.set_column(place, "value", pa.array(values, pa.binary()))
+
+    def write(layout: str):
+        slices = [broken.slice(start, 7_000) for start in range(0, broken.num_rows, 7_000)]
+        return PartWriter(str(tmp_path), layout, "m", keep).write_part(0, iter(slices))
+
+    with pytest.raises(ConfigurationError, match="change shop/0/30000/0 has a line feed") as error:
+        write("lines")
+    assert error.value.code is Code.LINE_FEED
+    assert str(tmp_path) in error.value.sentence
+    assert "layout: parquet" in error.value.sentence
+    assert [*tmp_path.iterdir()] == []
+    assert write("parquet").messages == rows.num_rows

@@ -280,6 +280,31 @@ def test_files_that_are_written_are_not_read(write, source, target, lake, says):
     assert "a folder beside the source's" in sentence
 
 
+LAYOUT = (
+    "needs layout: parquet, because messages of {} are binary and may hold line feeds, which no "
+    "line of a file can; or publish them to a topic (kafka:)"
+)
+
+
+@pytest.mark.parametrize("name", ["debezium-avro", "ibmcdc-avro", "databus-binary"])
+def test_binary_messages_are_no_lines(write, name):
+    text = GOOD.replace("{envelope: canal,", f"{{envelope: {name},")
+    at = "publish[0].files"
+    assert problems(write(text)) == [f"8: {at} {LAYOUT.format(name)}"]
+    stated = text.replace("{path: out}", "\n      {path: out,\n      layout: lines}")
+    assert problems(write(stated)) == [f"10: {at}.layout {LAYOUT.format(name)}"]
+    load_migration(write(text.replace("{path: out}", "{path: out, layout: parquet}")))
+    load_migration(write(text.replace("files: {path: out}", "kafka: {topic: out}")))
+
+
+def test_the_layout_of_a_binary_envelope_from_a_variable_does_not_tell_its_value(
+    write, monkeypatch
+):
+    monkeypatch.setenv("TARGET_ENVELOPE", "ibmcdc-avro")
+    text = GOOD.replace("{envelope: canal,", "{envelope: '${TARGET_ENVELOPE}',")
+    assert problems(write(text)) == [f"8: publish[0].files {LAYOUT.format('this envelope')}"]
+
+
 def test_a_target_is_published_to_or_dropped(write):
     sentence = "the target 'canal' is under publish and among the dropped_targets; take it out of"
     text = GOOD + "dropped_targets: [canal]\n"
