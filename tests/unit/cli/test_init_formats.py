@@ -12,7 +12,7 @@ from waybill.cli.drafts.migration_text import migration_text
 from waybill.cli.drafts.proven_types import proven_types
 from waybill.cli.drafts.reading import SeveralFit, read
 from waybill.cli.drafts.source_look import look
-from waybill.cli.drafts.target_trial import try_target
+from waybill.cli.drafts.target_trial import TargetTrial, try_target
 from waybill.cli.findings import WRONG
 from waybill.cli.init import Beginning, _rules, _settings
 from waybill.cli.options import schemas_in
@@ -126,3 +126,10 @@ def test_types_that_are_declared_hold_the_sample(tmp_path, monkeypatch, capsys):
     assert (data["code"], wrong(data)) == (0, [])
     spec = load_migration(tmp_path / "drawn_up.yaml")
     assert any(table.columns for table in spec.tables.values())
+
+
+@pytest.mark.parametrize("target", ["debezium-avro", "ibmcdc-avro", "databus-binary"])
+def test_files_of_a_binary_envelope_are_no_lines_even_if_nothing_was_tried(target):
+    """The sample may hold nothing that the target writes."""
+    assert TargetTrial(registry.get(target), {}).layout == "parquet"
+    assert TargetTrial(registry.get("canal"), {}).layout == "lines"

@@ -51,7 +51,8 @@ class TargetTrial:
     def layout(self) -> str:
         """The layout of files that holds its messages whole."""
         # Where every message needs its headers, values alone cannot be read.
-        return "parquet" if self.binary or (self.headers == self.messages > 0) else "lines"
+        whole = self.envelope.is_binary or self.binary or self.headers == self.messages > 0
+        return "parquet" if whole else "lines"
 
 
 def try_target(
