@@ -167,8 +167,10 @@ def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:
     except ConflictError as error:
         shows = {table: lake.find(table, MERGE, batch) is not None for table in branches}
         there = {table: name in lake.metadata(table).refs for table, name in branches.items()}
+        lost = next((table for table in branches if not (shows[table] or there[table])), None)
+        if lost is None:
+            raise
         if record is None or any(shows.values()):
-            lost = next(table for table in branches if not (shows[table] or there[table]))
             snapshot = found.merge.report["snapshots"][lost]
             message = (
                 f"the branch {branches[lost]} of {lost} is gone while batch {batch} is visible "
@@ -176,7 +178,7 @@ def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:
                 f"{quoted(branches[lost])} AS OF VERSION {snapshot}`), then run validate again"
             )
             raise ConflictError(message, code=Code.TABLE_CHANGED) from error
-        # The record first: one without its branches would say that its tables are visible.
+        # The record first: one without its branches cannot be judged.
         record.drop()
         for table in branches:
             if there[table]:
@@ -449,7 +451,7 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
             f"visible in part: roll it back to snapshot {behind.base}, then run validate again"
         )
         raise ConflictError(message, code=Code.TABLE_CHANGED)
-    # The record first: one without its branches would say that its tables are visible.
+    # The record first: one without its branches cannot be judged.
     for branch in reversed(every):
         branch.drop()
     message = (
