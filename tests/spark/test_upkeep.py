@@ -190,9 +190,9 @@ def test_a_compaction_that_a_consumer_has_read_up_to_stays(lake: Lake, migration
     branch = lake.branch(table, "merge", "late")
     branch.commit({}, {}, "late", "merge")
     waybill.lake.upkeep._compact(lake, table)
-    assert not branch.left_behind()
+    assert branch.stands()
     lake.mark_read(table, "somebody", lake.head(table))
-    assert branch.left_behind()
+    assert not branch.stands()
     with pytest.raises(ConflictError, match="another run has moved"):
         branch.fast_forward()
 

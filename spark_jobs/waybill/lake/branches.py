@@ -16,6 +16,9 @@ them, so none that was there before it is lost."""
 STAGED = "waybill.stage"
 """Key of the summary of a snapshot that a stage has committed."""
 
+TABLES_ASKED = 8
+"""How many tables are asked for their metadata and files at the same time."""
+
 
 def whole(metadata: Metadata) -> int | None:
     """The newest visible snapshot with the rows that are kept aside; None where main has none.

@@ -399,10 +399,12 @@ class Branch:
             )
             raise ConflictError(message, code=Code.CONCURRENT_RUN)
 
-    def left_behind(self) -> bool:
-        """Whether main has got other rows since, so that the branch cannot become visible."""
+    def stands(self) -> bool:
+        """Whether it is visible, or still there as it was last seen with main where it started."""
         metadata = self._catalog.metadata(*self._path)
-        return whole(metadata) != self.head and self.base not in same_as_main(metadata)
+        if metadata.refs.get(self.name) == self._head:
+            return self.base in same_as_main(metadata) or whole(metadata) == self._head
+        return any(one.id == self._head for one in metadata.ancestors(metadata.refs.get("main")))
 
     def drop(self) -> None:
         """Remove the branch."""

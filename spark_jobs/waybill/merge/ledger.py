@@ -7,16 +7,22 @@ whose cursor names them all:
 
 The gate makes the tables visible and `merges` last. So a stamped branch of `merges` is a merge
 that waits for the gate; branches of tables without one were left behind by a merge that was killed.
+
+Of two merges at once one goes on record. Whoever makes way drops branches first and looks for
+records of them afterwards; whoever goes on record does so first and looks for its branches, and for
+a record that was there before, afterwards. So one of the two always sees the other.
 """
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from waybill.errors import Code, GateError
+from waybill.errors import Code, ConflictError, GateError
+from waybill.lake.branches import TABLES_ASKED, same_as_main
 from waybill.lake.decisions import DROPPED, decision_on
 from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge.position import (
@@ -31,7 +37,7 @@ from waybill.merge.rewriting import drop_future
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence, Set
 
     from pyspark.sql import DataFrame
 
@@ -40,12 +46,16 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
 
+OVERTAKEN = "has made a merge visible"
+
+
 class Ledger:
     """The record of merges of one lake."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.table = lake.ensure(lake.log("merges"), MERGES, ("kind",))
+        self._read = lake.head(self.table)
         self._branch: Branch | None = None
 
     def done(self, batch: str) -> StageReport | None:
@@ -70,7 +80,7 @@ class Ledger:
             GateError: a merge of another batch waits for its gate and nobody drops it, or some
                 of its tables are visible, on top of which its changes would count again.
         """
-        main = {commit.batch for commit in self.lake.commits(self.table)}
+        main = self._visible()
         # One that main has left behind can pass no gate, so it need not be kept for it.
         held = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch not in main]
         drop = drop or all(self._dropped(commit) for commit in held)
@@ -95,6 +105,10 @@ class Ledger:
                 raise GateError(message, code=Code.BATCH_VISIBLE_IN_PART)
         drop_held(self.lake)
 
+    def _visible(self) -> set[str]:
+        """The batches whose merges are visible."""
+        return {*self.lake.batches(self.table)}
+
     def _dropped(self, held: Commit) -> bool:
         """Whether somebody has decided to drop a merge that waits."""
         decision = decision_on(self.lake, held)
@@ -111,6 +125,9 @@ class Ledger:
 
     def position(self, batch: str | None = None) -> Position:
         """Where the last visible merge ended, or that of a batch."""
+        if batch is None:
+            # Before it: a merge that becomes visible in between is then taken for a later one.
+            self._read = self.lake.head(self.table)
         return position_of(self.lake, batch)
 
     def needed(self) -> set[int]:
@@ -179,23 +196,83 @@ class Ledger:
         return bool(found)
 
     def _open(self, batch: str) -> Branch:
+        """The branch of the record.
+
+        Raises:
+            ConflictError: another merge has become visible since the position was read.
+        """
         if self._branch is None:
-            self._branch = self.lake.branch(self.table, STAGE, batch, False)
+            branch = self.lake.branch(self.table, STAGE, batch, False)
+            # Upkeep may have compacted the table, which brings no merge.
+            same = branch.base == self._read
+            if not same and self._read not in same_as_main(self.lake.metadata(self.table)):
+                raise _conflict(batch, OVERTAKEN)
+            self._branch = branch
         return self._branch
 
     def record(
-        self, batch: str, cursor: dict[str, Any], state: MergeState, report: StageReport
+        self,
+        batch: str,
+        cursor: dict[str, Any],
+        state: MergeState,
+        report: StageReport,
+        tables: Sequence[Branch] = (),
     ) -> int:
         """Write the merge down on a branch of its own, for the gate to make visible.
 
+        Args:
+            batch: id of the batch.
+            cursor: what was merged, up to where, and the branches of tables.
+            state: what the merge remembers.
+            report: its account.
+            tables: the branches of tables, as this merge wrote them.
+
         Returns:
             Id of the stamped snapshot.
+
+        Raises:
+            ConflictError: another run has merged meanwhile, or has dropped a branch; nothing of
+                this merge is left.
         """
         row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": MERGE_STATE}
         row["body"] = state.to_json()
         branch = self._open(batch)
         branch.append_rows([[*row.values()]], MERGES)
-        return branch.commit(cursor, report.to_dict(), batch, STAGE)
+        snapshot = branch.commit(cursor, report.to_dict(), batch, STAGE)
+        trouble = self._trouble(batch, branch, tables)
+        if trouble is not None:
+            # The record first: one without its branches cannot be judged.
+            for left in [branch, *tables]:
+                left.drop()
+            raise _conflict(batch, trouble)
+        return snapshot
+
+    def _trouble(self, batch: str, record: Branch, tables: Sequence[Branch]) -> str | None:
+        """Why a merge that was just recorded does not count, None if it does."""
+        with ThreadPoolExecutor(TABLES_ASKED) as pool:
+            stand = list(pool.map(lambda branch: branch.stands(), tables))
+        lost = next((one for one, good in zip(tables, stand, strict=True) if not good), None)
+        if lost is not None:
+            return f"has taken over {lost.table}"
+        if not record.stands():
+            return OVERTAKEN
+        others = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch != batch]
+        # One that was only opened so far stands where main does.
+        if others and (others := [c for c in others if c.batch not in self._visible()]):
+            snapshots = self.lake.metadata(self.table).snapshots
+            own = snapshots[record.head].sequence
+            first = next((c for c in others if snapshots[c.snapshot].sequence < own), None)
+            if first is not None:
+                return f"has merged batch {first.batch}, which waits for its gate,"
+        return None
+
+
+def _conflict(batch: str, trouble: str) -> ConflictError:
+    message = (
+        f"another run {trouble} since the merge of batch {batch} began, so nothing of this merge "
+        "was kept: run the batch again"
+    )
+    return ConflictError(message, code=Code.CONCURRENT_RUN)
 
 
 def with_held(lake: Lake) -> DataFrame:
@@ -206,10 +283,32 @@ def with_held(lake: Lake) -> DataFrame:
 
 def drop_held(lake: Lake) -> None:
     """Drop what merges left that is not visible; the tables stay as the last gate left them."""
-    # The record first: one without its branches would say that its tables are visible.
+    # The record first: one without its branches cannot be judged.
     merged = [*lake.merged_tables().values()]
-    for table in [lake.log("merges"), *merged]:
-        for info in lake.waiting(table, STAGE):
-            lake.reopen(table, info.name).drop()
+    merges = lake.log("merges")
+    _drop(lake, merges)
+    dropped = {(table, name) for table in merged for name in _drop(lake, table)}
+    if dropped:
+        # A merge that was still running may have gone on record before its branches went.
+        _drop(lake, merges, dropped)
     for table in merged:
         drop_future(lake, table)
+
+
+def _drop(lake: Lake, table: str, of: Set[tuple[str, str]] | None = None) -> list[str]:
+    """Drop what merges left of a table, of its records only those that name some branches.
+
+    Returns:
+        The names of the branches that were dropped.
+    """
+    metadata = lake.found(table)
+    if metadata is None:
+        return []
+    names = []
+    for info in lake.waiting(table, STAGE):
+        named = {*info.commit.cursor["branches"].items()} if of and info.commit else set()
+        # The merge itself may have dropped it, or begun another one, a moment ago.
+        if info.name in metadata.refs and (of is None or named & of):
+            lake.reopen(table, info.name, metadata).drop()
+            names.append(info.name)
+    return names

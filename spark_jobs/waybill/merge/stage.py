@@ -83,6 +83,7 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
 
     Raises:
         GateError: another batch waits for its gate.
+        ConflictError: another run merged meanwhile; nothing of this one counts.
         ConfigurationError: the order or the key of changes cannot be determined.
         SchemaChangeError: a table changed in a way that a person has to decide about.
         WaitingError: a transaction has been open for longer than the migration allows.
@@ -173,7 +174,8 @@ class _Merge:
         if trouble := keep_column_origins(*given, tables):
             report.warnings.append(trouble)
         report.seconds = round(time.monotonic() - started, 3)
-        self.ledger.record(self.context.batch, report.cursor, plan.state, report)
+        recorded = (self.context.batch, report.cursor, plan.state, report)
+        self.ledger.record(*recorded, [*self.made.values()])
         return report
 
     def _cut_shuffles(self) -> dict[str, int]:

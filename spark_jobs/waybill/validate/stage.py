@@ -14,7 +14,9 @@ from waybill.batches.message_rows import CHANGE
 from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
-from waybill.lake.decisions import DROPPED, HELD, decision_on
+from waybill.lake.branches import TABLES_ASKED
+from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
+from waybill.lake.names import quoted
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
@@ -61,7 +63,6 @@ from waybill.validate.schema_events import schema_events
 from waybill.validate.suite_runs import Found, run_every
 from waybill.validate.suites import ROWS, Suite, load_suites
 from waybill.validate.table_profiles import (
-    TABLES_ASKED,
     example_of_table,
     staged_tables,
     table_profiles,
@@ -123,7 +124,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             f"its changes again: `{spec.command('run', 'FILE')}`"
         )
         raise GateError(message, code=Code.BATCH_DROPPED)
-    staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
+    staged = _staged(lake, batch_judged, batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
     before = cache(partial(verdicts_of, lake))
@@ -152,6 +153,37 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report
+
+
+def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:
+    """The tables that a batch changed; what was merged is dropped where a part of it is lost.
+
+    Raises:
+        ConflictError: the branch of a table is gone, and the table does not show the batch.
+    """
+    branches, record = found.merge.cursor["branches"], found.record
+    try:
+        return staged_tables(lake, branches, batch)
+    except ConflictError as error:
+        shows = {table: lake.find(table, MERGE, batch) is not None for table in branches}
+        there = {table: name in lake.metadata(table).refs for table, name in branches.items()}
+        lost = next((table for table in branches if not (shows[table] or there[table])), None)
+        if lost is None:
+            raise
+        if record is None or any(shows.values()):
+            snapshot = found.merge.report["snapshots"][lost]
+            message = (
+                f"the branch {branches[lost]} of {lost} is gone while batch {batch} is visible "
+                f"in part: create it again (`ALTER TABLE {lost} CREATE BRANCH "
+                f"{quoted(branches[lost])} AS OF VERSION {snapshot}`), then run validate again"
+            )
+            raise ConflictError(message, code=Code.TABLE_CHANGED) from error
+        # The record first: one without its branches cannot be judged.
+        record.drop()
+        for table in branches:
+            if there[table]:
+                lake.reopen(table, branches[table]).drop()
+        raise
 
 
 def judge(
@@ -409,8 +441,8 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
     waiting = [branch for branch in branches if branch is not None]
     every = [*waiting, *([] if record is None else [record])]
     with ThreadPoolExecutor(TABLES_ASKED) as pool:
-        left = list(pool.map(lambda branch: branch.left_behind(), every))
-    behind = next((branch for branch, late in zip(every, left, strict=True) if late), None)
+        stand = list(pool.map(lambda branch: branch.stands(), every))
+    behind = next((branch for branch, good in zip(every, stand, strict=True) if not good), None)
     if behind is None:
         return
     if len(waiting) < len(branches):
@@ -419,12 +451,12 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
             f"visible in part: roll it back to snapshot {behind.base}, then run validate again"
         )
         raise ConflictError(message, code=Code.TABLE_CHANGED)
-    # The record first: one without its branches would say that its tables are visible.
+    # The record first: one without its branches cannot be judged.
     for branch in reversed(every):
         branch.drop()
     message = (
-        f"{behind.table} has been changed since batch {batch} was merged, so nothing of it was "
-        "made visible: run the batch again from merge on"
+        f"{behind.table} has been changed since batch {batch} was merged, or another run has "
+        "dropped the batch, so nothing of it was made visible: run the batch again from merge on"
     )
     raise ConflictError(message, code=Code.TABLE_CHANGED)
 

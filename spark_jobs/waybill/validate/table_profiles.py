@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.errors import Code, ConflictError
+from waybill.lake.branches import TABLES_ASKED
+from waybill.lake.decisions import MERGE
 from waybill.lake.future_columns import as_shown
 from waybill.validate.data_file_counts import (
     BATCH,
@@ -44,9 +47,6 @@ Where there are more, Spark lists them and deals them out to all of its cores.""
 
 TABLES_AT_ONCE = 100
 """How many tables one query looks at."""
-
-TABLES_ASKED = 8
-"""How many tables are asked for their metadata and files at the same time."""
 
 _FILES = ("total-data-files", "total-delete-files")
 """What the summary of a snapshot calls its numbers of files."""
@@ -100,12 +100,22 @@ def _searched(size: int, written: int | None) -> bool:
 
 
 def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[Staged]:
-    """Every table that the batch changed, as it is staged, with the branch that is to be shown."""
+    """Every table that the batch changed, as it is staged, with the branch that is to be shown.
+
+    Raises:
+        ConflictError: a branch is gone, and its table does not show the batch.
+    """
     names = {full: qualified for qualified, full in lake.merged_tables().items()}
 
     def staged(table: str, name: str) -> Staged:
         metadata = lake.metadata(table)
         if name not in metadata.refs:
+            if lake.find(table, MERGE, batch) is None:
+                message = (
+                    f"the branch {name} of {table} is gone, on which batch {batch} was merged, so "
+                    "nothing of the batch was made visible: run the batch again from merge on"
+                )
+                raise ConflictError(message, code=Code.TABLE_CHANGED)
             shown = partial(lake.read, table, lake.head(table))
             return Staged(names.get(table, table), cache(shown), None)
         branch = lake.reopen(table, name, metadata)

@@ -11,8 +11,9 @@ import pytest
 from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from waybill.cli.status import merged_status
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
+from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge import writing
-from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.ledger import drop_held
 from waybill.merge.rules import Change
 from waybill.merge.state import MergeState
 from waybill.order import order_key
@@ -145,10 +146,13 @@ def test_a_merge_that_another_one_has_left_behind_is_done_again(lake: Lake, migr
     spec = migration()
     put(lake, "b1", [row(1, 1, n="1")], [TABLE])
     merge(lake, spec, "b1")
-    # Another run began at the same time and was faster.
-    other = Ledger(lake)
+    # Another run began at the same time and was faster; its stamp says that nothing was merged.
+    merges = lake.log("merges")
+    row_of = {**dict.fromkeys(MERGES.names), "batch": "b0", "kind": MERGE_STATE}
+    other = lake.branch(merges, "merge", "b0", False)
+    other.append_rows([[*{**row_of, "body": MergeState().to_json()}.values()]], MERGES)
     nothing = {"after": None, "changes": None, "branches": {}}
-    other.record("b0", nothing, MergeState(), StageReport("merge", "b0"))
+    other.commit(nothing, StageReport("merge", "b0").to_dict(), "b0", "merge")
     let_pass(lake, "b0")
     assert not merge(lake, spec, "b1").repeated
     let_pass(lake, "b1")
