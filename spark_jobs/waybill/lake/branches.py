@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waybill.lake.names import quoted
+
 if TYPE_CHECKING:
     from waybill.lake.metadata import Metadata
 
@@ -49,6 +51,11 @@ def lost_aside(metadata: Metadata, base: int) -> int | None:
         if STAGED in snapshot.summary or WHOLE in snapshot.summary:
             break
     return None
+
+
+def statement_of_branch(table: str, name: str, snapshot: int) -> str:
+    """What a person runs in Spark SQL to make a branch at a snapshot."""
+    return f"ALTER TABLE {table} CREATE BRANCH {quoted(name)} AS OF VERSION {snapshot}"
 
 
 def branches(metadata: Metadata) -> list[str]:

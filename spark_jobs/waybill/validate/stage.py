@@ -14,9 +14,8 @@ from waybill.batches.message_rows import CHANGE
 from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
-from waybill.lake.branches import TABLES_ASKED
+from waybill.lake.branches import TABLES_ASKED, statement_of_branch
 from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
-from waybill.lake.names import quoted
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
@@ -172,10 +171,10 @@ def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:
             raise
         if record is None or any(shows.values()):
             snapshot = found.merge.report["snapshots"][lost]
+            statement = statement_of_branch(lost, branches[lost], snapshot)
             message = (
                 f"the branch {branches[lost]} of {lost} is gone while batch {batch} is visible "
-                f"in part: create it again (`ALTER TABLE {lost} CREATE BRANCH "
-                f"{quoted(branches[lost])} AS OF VERSION {snapshot}`), then run validate again"
+                f"in part: create it again (`{statement}`), then run validate again"
             )
             raise ConflictError(message, code=Code.TABLE_CHANGED) from error
         # The record first: one without its branches cannot be judged.
