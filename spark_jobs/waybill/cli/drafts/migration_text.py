@@ -283,8 +283,10 @@ def _publish(draft: Draft) -> Node:
         f"({_given_up(ranked[0][1])}), then {ranked[1][0]} ({_given_up(ranked[1][1])}) and "
         f"{ranked[2][0]} ({_given_up(ranked[2][1])}); `waybill formats` lists all"
     )
-    files = Node("files", parts=[Node("path", scalar(path))])
-    item = Node("", parts=[Node("envelope", scalar(ranked[0][0])), files])
+    files = [Node("path", scalar(path))]
+    if registry.get(ranked[0][0]).is_binary:
+        files.append(Node("layout", scalar("parquet"), note="messages are binary"))
+    item = Node("", parts=[Node("envelope", scalar(ranked[0][0])), Node("files", parts=files)])
     return Node("publish", parts=[item], decide=[sentence], active=False)
 
 
