@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +17,16 @@ from bench.conversions import (
     very_many_columns,
 )
 from bench.figures import ROOT, console, in_its_own_process, measure, memory
-from bench.goals.report import reached
+from bench.goals.report import GOALS, reached
 from bench.topics import WRITERS, Topic, write_topics
 from waybill.envelopes import registry
+from waybill.suggestions import unknown
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+PARTS = ("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep", "looks")
+AT_REQUEST = ("goals", "storage", "tables", "memory", "pages", "wide")
+"""What is measured by default, and what only if it is asked for."""
 
 
 def lake_stages(topics: dict[str, Topic]) -> None:
@@ -246,6 +251,19 @@ def goals(topic: Topic, folder: Path, keys: int, only: list[str], scale: float, 
     console.print(reached(topic, twice, folder, in_its_own_process, only, scale, turns))
 
 
+def chosen(option: str, what: str, given: list[str] | None, known: Collection[str]) -> list[str]:
+    """The names that an option was given, one at a time or several with commas between them.
+
+    Raises:
+        typer.BadParameter: one of them is none of those known.
+    """
+    names = [name.strip() for text in given or () for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(unknown(what, name, known), param_hint=f"--{option}")
+    return names
+
+
 @app.command()
 def main(
     messages: Annotated[int, typer.Option(help="Changes in each generated topic.")] = 1_000_000,
@@ -253,8 +271,8 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or goals, "
-            "storage, tables, memory, pages and wide (not by default)."
+            help=f"{', '.join(PARTS)}, or {', '.join(AT_REQUEST[:-1])} and {AT_REQUEST[-1]} "
+            "(not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -272,9 +290,9 @@ def main(
     ] = 3,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or [
-        *("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep", "looks")
-    ]
+    parts = chosen("only", "part", only, [*PARTS, *AT_REQUEST]) or list(PARTS)
+    envelope = chosen("envelope", "envelope", envelope, registry.names())
+    wanted = chosen("goal", "goal", goal, GOALS)
     without_topics: dict[str, Callable[[], object]] = {
         "memory": lambda: peak_memory(folder, size or [200, 2_000]),
         "upkeep": lambda: after_upkeep(batches),
@@ -307,7 +325,7 @@ def main(
         "line": lambda: end_to_end(topics),
         "merge": lambda: (by_hand(topics), increments()),
         "storage": lambda: in_the_lake(topics),
-        "goals": lambda: goals(topics["canal"], folder, keys, goal or [], scale, turns),
+        "goals": lambda: goals(topics["canal"], folder, keys, wanted, scale, turns),
     }
     for part, run in runs.items():
         if part in parts:
