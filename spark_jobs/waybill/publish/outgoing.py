@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from waybill.lake_columns import CHANGE_PLACE
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -17,6 +19,11 @@ BOUNDS = ("batch", "topic", "partition", "offset")
 
 COUNTED = ("key",)
 """Columns whose nulls are counted in every row group."""
+
+
+def place(batch: pa.RecordBatch, row: int) -> str:
+    """The change of a message, as topic/partition/offset/index."""
+    return "/".join(str(batch.column(name)[row].as_py()) for name in CHANGE_PLACE)
 
 
 class Outgoing(NamedTuple):

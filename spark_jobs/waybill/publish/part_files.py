@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from waybill.errors import Code, ConfigurationError
 from waybill.lake.task_rows import conformed
 from waybill.lake_columns import TIMESTAMP
+from waybill.publish.outgoing import place
 from waybill.storage.file_store import open_store
 
 SUFFIXES = {"lines": "jsonl", "parquet": "parquet"}
@@ -107,8 +108,8 @@ class PartWriter:
         for batch in rows:
             if batch.num_rows == 0:
                 continue
-            first = first or _place(batch, 0)
-            last = _place(batch, batch.num_rows - 1)
+            first = first or place(batch, 0)
+            last = place(batch, batch.num_rows - 1)
             body.write(batch)
         body.close()
         return FilePart(
@@ -154,11 +155,6 @@ def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordB
                 end = start + next(i for i, other in enumerate(rest) if other != number)
             yield number, batch.slice(start, end - start)
             start = end
-
-
-def _place(batch: pa.RecordBatch, row: int) -> str:
-    names = ("topic", "partition", "offset", "index")
-    return "/".join(str(batch.column(name)[row].as_py()) for name in names)
 
 
 class Summing:
@@ -214,7 +210,7 @@ class Lines:
         if text.count(b"\n") != len(keep):
             rows = (i for i, value in enumerate(values) if value is not None and b"\n" in value)
             message = (
-                f"the message of change {_place(batch, next(rows))} has a line feed, which a line "
+                f"the message of change {place(batch, next(rows))} has a line feed, which a line "
                 f"of a file cannot hold, so {self._folder} gets no manifest and nothing of it "
                 "counts as published: set files.layout: parquet for the target, or publish to a "
                 "topic, then run the batch again"

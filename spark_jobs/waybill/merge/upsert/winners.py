@@ -181,7 +181,7 @@ def buckets_of(rows: pa.Table, buckets: Mapping[int, int]) -> Iterator[tuple[int
     """
     rows = rows.combine_chunks()
     numbers = rows.column("number").to_numpy()
-    if len(buckets) == 1 and set(buckets.values()) == {1}:
+    if list(buckets.values()) == [1]:
         yield int(numbers[0]), 0, rows
         return
     hashes: Hashes = hashes_of(*texts_in(rows.column("key")))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import KafkaError
 
 from waybill.errors import Code, ConfigurationError
+from waybill.publish.outgoing import place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,11 +23,8 @@ class _Timed(NamedTuple):
     place: str
 
     def __str__(self) -> str:
-        try:
-            moment = f"{_EPOCH + timedelta(milliseconds=self.time):%Y-%m-%d %H:%M:%S} UTC"
-        except OverflowError:
-            moment = f"{self.time} ms after 1970"
-        return f"{moment} (change {self.place})"
+        moment = _EPOCH + timedelta(milliseconds=self.time)
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC (change {self.place})"
 
 
 class Suspects:
@@ -85,9 +83,3 @@ class Suspects:
         else:
             return None
         return ConfigurationError(message, code=Code.TARGET_TOPIC)
-
-
-def place(batch: pa.RecordBatch, row: int) -> str:
-    """The change of a row, as topic/partition/offset/index."""
-    names = ("topic", "partition", "offset", "index")
-    return "/".join(str(batch.column(name)[row].as_py()) for name in names)

@@ -14,8 +14,9 @@ from waybill.publish.kafka.checksums import Content
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
 from waybill.publish.kafka.part_boundaries import Cut, Limits, cut
 from waybill.publish.kafka.partitions import Partitioner
-from waybill.publish.kafka.refused_records import Suspects, place
+from waybill.publish.kafka.refused_records import Suspects
 from waybill.publish.kafka.transactions import Transactions
+from waybill.publish.outgoing import place
 
 BATCH_HEADER = "waybill-batch"
 """Header with the batch that published a message."""
