@@ -17,7 +17,13 @@ import pyarrow.compute as pc
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake_columns import MESSAGE_PLACE, TABLE_PARTS
 from waybill.mapping.carried import STATEMENTS, carried_with, without_statements
-from waybill.mapping.changes import NO_TABLE, NO_TABLE_RULES, OF_TABLES, STATEMENT, ChangeMapper
+from waybill.mapping.changes import (
+    NO_TABLE_RULES,
+    OF_STATEMENTS,
+    OF_TABLES,
+    STATEMENT,
+    ChangeMapper,
+)
 from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.shards import EMPTIED, VOID
 from waybill.mapping.table import Event
@@ -189,7 +195,7 @@ class MappedChanges:
     def _hide(
         self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any
     ) -> None:
-        """Say of events of no table that they show rows of which something is left out.
+        """Say of events that they may show rows of which something is left out.
 
         Args:
             rows: all rows.
@@ -199,12 +205,13 @@ class MappedChanges:
         """
         if not {"extra", "ddl_text"} <= set(rows.schema.names):
             return
-        of_none = [m is not None and not m.source.table for m in found] + [True]
-        asked: Any = pc.is_in(rows.column("operation"), value_set=pa.array(NO_TABLE))
-        places = np.flatnonzero(np.asarray(asked) & np.array(of_none, np.bool_)[numbers])
+        named = [None if m is None else m.source for m in found] + [NOWHERE]
+        asked: Any = pc.is_in(rows.column("operation"), value_set=pa.array(OF_STATEMENTS))
+        places = np.flatnonzero(np.asarray(asked))
         columns = [_taken(rows, name, places) for name in ("operation", "ddl_text", "extra")]
         for place, operation, text, extra in zip(places.tolist(), *columns, strict=True):
-            if self.mapping.hides(operation, None, text, extra):
+            schema = named[numbers[place]]
+            if schema is not None and self.mapping.hides(operation, schema, text, extra):
                 why[place] = STATEMENT
 
     def _void(

@@ -75,8 +75,8 @@ Bags = Literal["place", "id"] | None
 OF_TABLES = ("truncate", "ddl", "other")
 """Operations that are about a table and tell no row."""
 
-NO_TABLE = ("other", "ddl", "heartbeat")
-"""Operations of events that may name no table and repeat a statement."""
+OF_STATEMENTS = ("other", "ddl", "heartbeat")
+"""Operations of events that may repeat a statement, and name no table or one of several."""
 
 STATEMENT = "statement of a mapped table"
 """Why a statement is skipped that cannot be written with the new names."""
@@ -173,7 +173,7 @@ class ChangeMapper:
         mapped = self.of(change.schema)
         if mapped is None:
             return Mapped(None, self.rules.left_out(change.schema))
-        if self.hides(change.operation, change.schema.table, change.ddl_text, change.extra):
+        if self.hides(change.operation, change.schema, change.ddl_text, change.extra):
             return Mapped(None, STATEMENT)
         if self._shows_less and change.extra is not None:
             left = without_statements(change.extra, change.operation in ROW_OPERATIONS)
@@ -237,12 +237,24 @@ class ChangeMapper:
         return of_several(text, schema, self.of) if asked else None
 
     def hides(
-        self, operation: str, table: str | None, text: str | None, extra: bytes | str | None
+        self, operation: str, schema: TableSchema, text: str | None, extra: bytes | str | None
     ) -> bool:
-        """Whether an event of no table shows rows of which the mapping leaves something out."""
-        if table or operation not in NO_TABLE or not self._shows_less:
+        """Whether an event may show rows of which the mapping leaves something out.
+
+        The table that it names need not be one of those: a statement may change several, and read
+        others.
+
+        Args:
+            operation: what the event is.
+            schema: the table that it names, if any.
+            text: its statement.
+            extra: what else came with it.
+        """
+        if operation not in OF_STATEMENTS or not self._shows_less:
             return False
-        return tells_rows(text, extra)
+        if not schema.table:
+            return tells_rows(text, extra)
+        return (text is not None and changes_rows(text, schema.dialect)) or tells_rows(None, extra)
 
     def of_shard(self, operation: str, text: str | None, mapped: MappedTable) -> Mapped:
         """What becomes of a TRUNCATE or statement of one of the joined tables, but its text.

@@ -49,6 +49,11 @@ def row(schema: Any, extra: bytes | None, operation: str = "insert", place: int 
     return Change(operation, schema, message, after=after, extra=extra)
 
 
+def event(schema: Any, text: str | None, extra: bytes | None) -> Change:
+    message = Message("t", 0, 0, None, None, None)
+    return Change("other", schema, message, ddl_text=text, extra=extra)
+
+
 def block(**more: Any) -> bytes:
     source = {"connector": "mysql", "db": "shop", "table": "t", "pos": 4, **more}
     return json.dumps({"debezium": {"source": source, "op": "c", "ts_ms": 5}}).encode()
@@ -192,6 +197,33 @@ def test_in_bulk_as_one_by_one(rules):
     bulk, exact = both_ways(rules, changes)
     assert bulk == exact
     assert "alice" not in repr(bulk)
+
+
+ABOUT_ROWS = (
+    "UPDATE audit a JOIN people p ON p.id = a.id SET a.x = 1, p.email = 'alice'",
+    "INSERT INTO audit SELECT id FROM people WHERE email = 'alice'",
+    "CALL add_person('alice')",
+    "%% 'alice'",
+)
+OF_A_TABLE = ("ALTER TABLE audit ADD COLUMN x INT", "TRUNCATE TABLE audit")
+
+
+@pytest.mark.parametrize("rules", SHOWS_LESS.values(), ids=SHOWS_LESS)
+@pytest.mark.parametrize("schema", [PEOPLE, AUDIT], ids=["mapped", "as it is"])
+def test_a_statement_about_rows_goes_whatever_table_its_event_names(rules, schema):
+    """One statement changes or reads several tables, of which its event names one."""
+    repeated = [b'{"canal":{"sql":"%b"}}' % text.encode() for text in ABOUT_ROWS[:3]]
+    changes = [event(schema, text, None) for text in ABOUT_ROWS]
+    changes += [event(schema, None, extra) for extra in repeated]
+    bulk, exact = both_ways(rules, changes)
+    assert bulk == exact == ["skipped"] * len(changes)
+    assert both_ways(Rules(), changes)[1] == [None] * 4 + [extra.decode() for extra in repeated]
+
+
+@pytest.mark.parametrize("rules", SHOWS_LESS.values(), ids=SHOWS_LESS)
+def test_a_statement_that_defines_a_table_as_it_is_stays(rules):
+    bulk, exact = both_ways(rules, [event(AUDIT, text, None) for text in OF_A_TABLE])
+    assert bulk == exact == [None] * len(OF_A_TABLE)
 
 
 NAMES = st.sampled_from(["query", "sql", "redo_sql", "source", "op", "db", "q\\u0075ery"])
