@@ -20,12 +20,13 @@ from bench.figures import ROOT, console, in_its_own_process, measure, memory
 from bench.goals.report import GOALS, reached
 from bench.topics import WRITERS, Topic, write_topics
 from waybill.envelopes import registry
+from waybill.report import STAGES
 from waybill.suggestions import unknown
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 PARTS = ("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep", "looks")
-AT_REQUEST = ("goals", "storage", "tables", "memory", "pages", "wide")
+AT_REQUEST = ("goals", "storage", "cluster", "tables", "memory", "pages", "wide")
 """What is measured by default, and what only if it is asked for."""
 
 
@@ -189,6 +190,25 @@ def end_to_end(topics: dict[str, Topic]) -> None:
     console.print(f"{messages:,} messages")
 
 
+def on_a_cluster(topics: dict[str, Topic]) -> None:
+    """One topic through all stages on local cores, and on a cluster of two workers."""
+    lines = str(topics["canal"].lines)
+    figures: Any = in_its_own_process("cluster", "cluster", "", json.dumps(lines), alone=True)
+    if figures is None:
+        return
+    ways = {way: found for way, found in figures.items() if isinstance(found, dict)}
+    table = Table(title="Canal to Debezium, files to files, seconds (of the processor)")
+    for name in ("stage", *ways):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    for stage in STAGES:
+        both = [(found["seconds"][stage], found["cpu"][stage]) for found in ways.values()]
+        table.add_row(stage, *(f"{seconds:.1f} ({used:.1f})" for seconds, used in both))
+    sums = [[sum(found[kind].values()) for kind in ("seconds", "cpu")] for found in ways.values()]
+    table.add_row("all of them", *(f"{seconds:.1f} ({used:.1f})" for seconds, used in sums))
+    console.print(table)
+    console.print(f"{figures['messages']:,} messages")
+
+
 def in_the_lake(topics: dict[str, Topic]) -> None:
     """What a topic takes in the lake."""
     from bench.storage import table_of
@@ -311,7 +331,7 @@ def main(
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
     writers = {name: WRITERS[name] for name in envelopes} if parts == ["process"] else WRITERS
-    if set(parts) <= {"goals", "storage", "kafka", "line"}:
+    if set(parts) <= {"goals", "storage", "cluster", "kafka", "line"}:
         writers = {"canal": WRITERS["canal"]}
     topics = write_topics(folder, messages, keys, writers)
     for topic in topics.values():
@@ -324,6 +344,7 @@ def main(
         "kafka": lambda: (from_kafka(topics), to_kafka(topics)),
         "line": lambda: end_to_end(topics),
         "merge": lambda: (by_hand(topics), increments()),
+        "cluster": lambda: on_a_cluster(topics),
         "storage": lambda: in_the_lake(topics),
         "goals": lambda: goals(topics["canal"], folder, keys, wanted, scale, turns),
     }

@@ -18,6 +18,7 @@ class StoredFile(NamedTuple):
         partition: the part that it belongs to (`name=value/…`), None where it belongs to none.
         sequence: grows with the snapshots that add rows; 0 where that is not known.
           Source: Apache Iceberg table spec, "Sequence Numbers".
+        rows: how many it has, with those that are gone; 0 where that is not known.
     """
 
     path: str
@@ -26,6 +27,7 @@ class StoredFile(NamedTuple):
     partitioning: int = 0
     partition: str | None = None
     sequence: int = 0
+    rows: int = 0
 
     def deleted(self) -> Any:
         """The places of the rows that are gone from it."""

@@ -52,7 +52,8 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
             spec = specs.get(number)
             part = None if spec.isUnpartitioned() else str(spec.partitionToPath(file.partition()))
             added = int(file.dataSequenceNumber() or 0)
-            found.append(StoredFile(path, known, tuple(deletes), number, part, added))
+            rows = int(file.recordCount())
+            found.append(StoredFile(path, known, tuple(deletes), number, part, added, rows))
     finally:
         planned.close()
     return sorted(found)

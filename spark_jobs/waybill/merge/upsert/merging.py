@@ -35,6 +35,10 @@ BUCKET_BYTES, BUCKET_ROWS = 64 << 20, 20_000
 """Winners that are written together have about so many bytes at most, and so many rows at least
 where other cores could take some."""
 
+LOOKED_UP = 200
+"""A task looks its winners up among all rows of the table. It takes as long to look at so many of
+those as to write one winner, so there are no more tasks than that pays for."""
+
 MOST_DOUBTFUL, MOST_OF_BUCKET = 10_000, 100
 """Of more keys than these in doubt, all of the table's take the way through Spark. They come to the
 driver, so each part of the keys has its share of them, or at least so many."""
@@ -65,6 +69,17 @@ class Plain:
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
     left_out: tuple[int, ...] | None = None
+
+    def buckets(self, each: float, cores: int) -> int:
+        """Into how many parts its keys are dealt.
+
+        Args:
+            each: bytes of a change in the shuffle.
+            cores: how many tasks run at once.
+        """
+        there = sum(file.rows for file in self.files)
+        several = self.rows // max(BUCKET_ROWS, there // LOOKED_UP)
+        return max(1, ceil(self.rows * each / BUCKET_BYTES), min(cores, several))
 
 
 class Written(NamedTuple):
@@ -130,7 +145,7 @@ def upsert(
     cores = lake.spark.sparkContext.defaultParallelism
     each = size * SHUFFLED / max(1, rows)
     wanted = {
-        table.name: Wanted(i, _buckets(table.rows, each, cores), table.above)
+        table.name: Wanted(i, table.buckets(each, cores), table.above)
         for i, table in enumerate(tables)
     }
     targets = {}
@@ -167,11 +182,6 @@ def _written_here(winners: Sequence[pa.RecordBatch], write: Make) -> Iterator[An
         ordered = together.sort_by([("number", "ascending"), ("bucket", "ascending")])
         for batch in write(ordered.to_batches()):
             yield from (Row(**row) for row in batch.to_pylist())
-
-
-def _buckets(rows: int, each: float, cores: int) -> int:
-    """Into how many parts the keys of a table are dealt."""
-    return max(1, ceil(rows * each / BUCKET_BYTES), min(cores, rows // BUCKET_ROWS))
 
 
 def _written(table: Plain, rows: Sequence[Any]) -> Written | None:
