@@ -19,13 +19,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from waybill.errors import Refusal
+from waybill.types import LAST_MICRO
 
 FULL_ROW = "0"
 CHANGE = "1"
 BEFORE, AFTER = 0, 1
 MAX_INDEX, MAX_OFFSET = 100_000, 10_000_000_000
-LAST_TIME = 253_402_300_799_999_999
-"""The last microsecond since 1970 of the year 9999."""
 
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
@@ -142,7 +141,7 @@ def time_in_order(micros: int | None) -> int:
     Args:
         micros: microseconds since 1970; None where the source states no time.
     """
-    return micros if micros is not None and 0 < micros <= LAST_TIME else 0
+    return micros if micros is not None and 0 < micros <= LAST_MICRO else 0
 
 
 def parse_digits(text: str) -> int:

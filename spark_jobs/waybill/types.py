@@ -18,6 +18,11 @@ INTEGER_RANGE = {
 }
 """Smallest and largest value of each integer type."""
 
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The first and the last second since 1970 of the years 1 to 9999, which times can have."""
+FIRST_MICRO, LAST_MICRO = FIRST_SECOND * 1_000_000, LAST_SECOND * 1_000_000 + 999_999
+"""Their first and last microsecond."""
+
 PLAIN_KINDS = frozenset(
     {
         *INTEGERS,

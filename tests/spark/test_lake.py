@@ -8,7 +8,9 @@ from threading import Barrier
 
 import pyarrow as pa
 import pytest
+from py4j.java_gateway import JVMView
 from pyspark.errors import AnalysisException, NumberFormatException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
@@ -345,3 +347,17 @@ def test_a_failed_query_prints_no_value_whatever_else_configures_logging(spark, 
     with pytest.raises(NumberFormatException, match="CAST_INVALID_INPUT"):
         spark.sql("SELECT t FROM VALUES ('AKIA') AS v(t)").select(column).collect()
     assert "AKIA" not in "".join(capfd.readouterr())
+
+
+def test_pyspark_asks_java_for_a_class_only_once(spark: SparkSession, monkeypatch) -> None:
+    """To look for a short name in every jar takes longer than what most calls do."""
+    asked: list[str] = []
+    ask = JVMView.__getattr__
+
+    def noted(view: JVMView, name: str) -> object:
+        asked.append(name)
+        return ask(view, name)
+
+    monkeypatch.setattr(JVMView, "__getattr__", noted)
+    assert [row.id for row in spark.range(2).select("id", "id").select("id").collect()] == [0, 1]
+    assert asked == []

@@ -60,9 +60,11 @@ class Catalog:
         """A class of Java by its full name.
 
         As attributes of one another, its packages would each be looked for as a class, in every
-        jar there is.
+        jar there is. What was found is kept with the view of Java.
         """
-        return getattr(self.jvm, name)
+        found = getattr(self.jvm, name)
+        setattr(self.jvm, name, found)
+        return found
 
     def equal(self, column: str, value: str | bool) -> Any:
         """Iceberg's expression for rows with a value in a column."""

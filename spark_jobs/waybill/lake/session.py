@@ -72,7 +72,27 @@ def start_session(
                 builder = builder.config(key, value)
         spark = builder.getOrCreate()
     _use_python_of_executors(spark)
+    _keep_classes(spark)
     return spark
+
+
+_ASKED_OFTEN = (
+    "PythonRDD",
+    "PythonSQLUtils",
+    "PythonUtils",
+    "SimplePythonFunction",
+    "SparkConf",
+    "functions",
+)
+
+
+def _keep_classes(spark: SparkSession) -> None:
+    """Keep what PySpark asks Java for by a short name with nearly every call.
+
+    Java would look for it in all packages that are imported, in every jar there is, each time.
+    """
+    for name in _ASKED_OFTEN:
+        setattr(spark._jvm, name, getattr(spark._jvm, name))
 
 
 def _start_java(settings: Mapping[str, str]) -> None:

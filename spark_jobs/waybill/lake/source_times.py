@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waybill.order import LAST_TIME
-from waybill.values.instants import FIRST_MS
+from waybill.types import FIRST_MICRO, LAST_MICRO
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FIRST, LAST = FIRST_MS * 1000, LAST_TIME
-"""The first and the last microsecond of the years 1 to 9999."""
-
 
 def on_calendar(micros: int | None) -> bool:
     """Whether a time is stated, and in the years 1 to 9999."""
-    return micros is not None and FIRST <= micros <= LAST
+    return micros is not None and FIRST_MICRO <= micros <= LAST_MICRO
 
 
 def calendar_sql(column: str) -> str:
     """A column of times in Spark's SQL, null where a time is on no calendar."""
-    return f"CASE WHEN unix_micros({column}) BETWEEN {FIRST} AND {LAST} THEN {column} END"
+    return (
+        f"CASE WHEN unix_micros({column}) BETWEEN {FIRST_MICRO} AND {LAST_MICRO} THEN {column} END"
+    )
 
 
 def calendar_column(times: Any) -> pa.ChunkedArray[Any]:
@@ -36,6 +34,8 @@ def calendar_column(times: Any) -> pa.ChunkedArray[Any]:
 
     compute: Any = pc
     micros = times.cast(pa.int64())
-    known = compute.and_(compute.greater_equal(micros, FIRST), compute.less_equal(micros, LAST))
+    known = compute.and_(
+        compute.greater_equal(micros, FIRST_MICRO), compute.less_equal(micros, LAST_MICRO)
+    )
     found: pa.ChunkedArray[Any] = compute.if_else(known, times, pa.scalar(None, times.type))
     return found

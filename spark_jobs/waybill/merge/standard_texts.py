@@ -16,6 +16,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from waybill.types import FIRST_MICRO, FIRST_SECOND, LAST_MICRO, LAST_SECOND
+
 _TYPES = ("string", "int", "bigint", "boolean", "binary", "date", "timestamp_ntz", "timestamp")
 _YEARS = {
     "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
@@ -28,8 +30,8 @@ _YEARS = {
         "TIMESTAMP'9999-12-31 23:59:59.999999Z'",
     ),
 }
-_DAYS = (-719_162, 2_932_896)
-_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_DAYS = (FIRST_SECOND // 86_400, LAST_SECOND // 86_400)
+_MICROSECONDS = (FIRST_MICRO, LAST_MICRO)
 """The years 1 to 9999, counted from 1970."""
 
 

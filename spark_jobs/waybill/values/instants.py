@@ -6,10 +6,12 @@ import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
+from waybill.types import FIRST_SECOND, LAST_SECOND
+
 EPOCH_DAY = date(1970, 1, 1)
-FIRST_MS = -62_135_596_800_000
+FIRST_MS = FIRST_SECOND * 1000
 """0001-01-01T00:00:00.000Z, the first instant that ISO 8601 text of four digits can tell."""
-LAST_MS = 253_402_300_799_999
+LAST_MS = LAST_SECOND * 1000 + 999
 """9999-12-31T23:59:59.999Z."""
 
 MAX_CACHED = 100_000

@@ -15,12 +15,12 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator
 
 from waybill.errors import Code, ConfigurationError, Refusal
+from waybill.types import FIRST_SECOND, LAST_SECOND
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
 _parse = datetime.fromisoformat
 _SECOND = timedelta(seconds=1)
 _EPOCH_SECONDS = re.compile(r"(-?)([0-9]{1,12})(?:\.([0-9]{1,12}))?")
-_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
 _CLOCK = re.compile(r"-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?")
 _ZONE_ID = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 
@@ -225,7 +225,7 @@ def utc_from_epoch(text: str) -> str:
             # Before 1970 the fraction of the wall clock counts up from the second before.
             width = len(fraction)
             seconds, fraction = seconds - 1, f"{10**width - int(fraction):0{width}d}"
-    if not _EARLIEST <= seconds <= _LATEST:
+    if not FIRST_SECOND <= seconds <= LAST_SECOND:
         return text
     instant = (_EPOCH + timedelta(seconds=seconds)).isoformat()
     return f"{instant}Z" if fraction is None else f"{instant}.{fraction}Z"

@@ -7,6 +7,7 @@ import numpy as np
 from waybill.bulk.compiling import compiled
 from waybill.bulk.raw_memory import ahead, copy
 from waybill.bulk.value_kinds import BAD
+from waybill.types import FIRST_SECOND, LAST_SECOND
 
 NO_CLOCK = -(2**62)
 """Stands for the seconds of a text that is no wall clock."""
@@ -173,7 +174,7 @@ def unit_wall_clocks(values, places, between, arena, at, starts, lengths):
             continue
         seconds = values[i] // scale
         rest = values[i] - seconds * scale
-        if seconds < -62135596800 or seconds > 253402300799:
+        if seconds < FIRST_SECOND or seconds > LAST_SECOND:
             lengths[i] = BAD
             continue
         day = seconds // 86400

@@ -25,7 +25,7 @@ from waybill.bulk.field_map import IntegerSlot
 from waybill.bulk.value_kinds import INTEGER, NULL_SIZE, PLAIN
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
 from waybill.envelopes.dms.values import micros_of, order_of
-from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.types import FIRST_MICRO, LAST_MICRO
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places
@@ -90,7 +90,7 @@ def beside_key(schema: TableSchema, image: Columns) -> list[tuple[int, Texts]]:
 
 def time_count(slot: int) -> IntegerSlot:
     """Microseconds since 1970 of a time in UTC."""
-    return IntegerSlot(slot, 1, FIRST_MS * 1000, LAST_MS * 1000 + 999, _micros)
+    return IntegerSlot(slot, 1, FIRST_MICRO, LAST_MICRO, _micros)
 
 
 _micros = or_else(instant_to_units(6), by_call(lambda text: str(micros_of(text, "the time"))))

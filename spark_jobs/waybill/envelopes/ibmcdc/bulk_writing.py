@@ -29,7 +29,7 @@ from waybill.bulk.templates import BulkWriter, TemplateFields
 from waybill.bulk.values import column, transactions
 from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.encoder import AUDIT, ENTRY_TYPES, WriteTable
-from waybill.types import INTEGER_RANGE
+from waybill.types import FIRST_MICRO, INTEGER_RANGE, LAST_MICRO
 from waybill.values.column_forms import with_form
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
     from waybill.records import Column, TableSchema
 
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds of the years 1 to 9999."""
 _ENTRY_TYPE, _TIME, _TRANSACTION = AUDIT
 _SIZED = ("bytes", "string")
 
@@ -68,7 +66,7 @@ class IbmCdcWriter(BulkWriter):
                     alone |= ~same(rows.arena, was, now)
         if self._audit:
             if rows.source_time is not None:
-                alone |= (rows.source_time < _FIRST) | (rows.source_time > _LAST)
+                alone |= (rows.source_time < FIRST_MICRO) | (rows.source_time > LAST_MICRO)
             if rows.transaction is not None:
                 alone |= rows.transaction.lengths < 1
             null = np.ones(len(rows), np.bool_)

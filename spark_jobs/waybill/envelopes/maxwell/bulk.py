@@ -30,10 +30,11 @@ from waybill.bulk.value_kinds import ESCAPED, INTEGER, PLAIN, TRUE
 from waybill.bulk.values import carried, changed_columns, column, field_of, names, nulls
 from waybill.caches import Bounded
 from waybill.envelopes.maxwell.encoder import TYPES
-from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
+from waybill.envelopes.maxwell.messages import CARRIED, ROWS
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
 from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.stated_keys import is_compared
+from waybill.types import FIRST_SECOND, LAST_SECOND
 from waybill.values.bulk_json_columns import writer_of
 from waybill.values.json_columns import loses_types
 

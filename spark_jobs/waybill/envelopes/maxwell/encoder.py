@@ -15,7 +15,6 @@ from msgspec import UNSET, structs
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.maxwell.events import statement_type
-from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
 from waybill.envelopes.moved_rows import standing_alone
@@ -23,6 +22,7 @@ from waybill.envelopes.snapshot_rows import in_order
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
+from waybill.types import FIRST_MICRO, LAST_MICRO
 from waybill.values.generated import difference, fill
 from waybill.values.json_rows import RowWriter
 from waybill.values.values import natural_of
@@ -237,7 +237,7 @@ def _checked(time: int) -> int:
     Raises:
         Refusal: kind `encoding`, when the year is not one of 1 to 9999.
     """
-    if not FIRST_SECOND <= time // 1_000_000 <= LAST_SECOND:
+    if not FIRST_MICRO <= time <= LAST_MICRO:
         raise Refusal("encoding", "a source time outside of the years 1 to 9999")
     return time
 

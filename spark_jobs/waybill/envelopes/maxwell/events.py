@@ -10,7 +10,7 @@ from msgspec import Meta, Raw
 from waybill.envelopes.statements import defined_by
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
-from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.types import FIRST_MICRO, LAST_MICRO
 from waybill.values.json_rows import row_of
 from waybill.values.values import JSON_ERRORS, in_one_line, json_refusal
 
@@ -79,7 +79,7 @@ def event(
     if time is not None:
         # A schema change has milliseconds, everything else seconds.
         time *= 1000 if operation == "ddl" else 1_000_000
-        if not FIRST_MS * 1000 <= time <= LAST_MS * 1000 + 999:
+        if not FIRST_MICRO <= time <= LAST_MICRO:
             raise Refusal("shape", f"ts of {kind} is not in the years 1 to 9999")
     schema = NO_TABLE
     if parsed.database or parsed.table:

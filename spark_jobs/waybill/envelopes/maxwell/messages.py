@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.stated_keys import is_compared
 from waybill.records import Change
+from waybill.types import FIRST_SECOND, LAST_SECOND
 from waybill.values.generated import function, overlay
 from waybill.values.known_messages import KnownMessage, strict
 from waybill.values.values import JSON_ERRORS, in_one_line
@@ -25,9 +26,6 @@ ROWS = {
     "bootstrap-insert": "read",
 }
 """Types that carry a row, and their operations."""
-
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Seconds since 1970 that a timestamp can hold."""
 
 Seconds = Annotated[int, Meta(ge=FIRST_SECOND, le=LAST_SECOND)]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from waybill.errors import Refusal
+from waybill.types import FIRST_SECOND, LAST_SECOND
 from waybill.values.values import is_integer_text
 
 ROWS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "ROW": "read"}
 """Record types that carry a row, and their operations; ROW is a row of a full synchronization."""
 
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""The first second of year 1 and the last of year 9999."""
 _LONGEST = 12
 
 

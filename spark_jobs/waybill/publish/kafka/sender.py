@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 
 from waybill.errors import Code, ConfigurationError, ConflictError
-from waybill.lake.source_times import LAST
 from waybill.publish.kafka.checksums import Content
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
 from waybill.publish.kafka.part_boundaries import Cut, Limits, cut
@@ -17,6 +16,7 @@ from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.refused_records import Suspects
 from waybill.publish.kafka.transactions import Transactions
 from waybill.publish.outgoing import place
+from waybill.types import LAST_MICRO
 
 BATCH_HEADER = "waybill-batch"
 """Header with the batch that published a message."""
@@ -255,7 +255,9 @@ class _Part:
         micros = batch.column("timestamp").cast(pa.int64()).to_pylist()
         # Kafka has no time before 1970, and brokers refuse those far ahead of theirs; where the
         # time is on no calendar, as before 1970, that of sending is the one to take.
-        return [0 if time is None or not 0 <= time <= LAST else time // 1000 for time in micros]
+        return [
+            0 if time is None or not 0 <= time <= LAST_MICRO else time // 1000 for time in micros
+        ]
 
     def _headers(self, batch: pa.RecordBatch) -> list[list[tuple[str, bytes | None]] | None]:
         column = batch.column("headers")

@@ -51,7 +51,7 @@ from waybill.envelopes.datahub.blob.written import value_writer
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.sequence.written import came_without
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message
-from waybill.types import INTEGER_RANGE
+from waybill.types import INTEGER_RANGE, LAST_MICRO
 from waybill.values.declared import check_for
 from waybill.values.instants import LAST_MS
 
@@ -284,7 +284,7 @@ class BlobWriter(BulkWriter):
             classes[self._ids.alone(rows)] = -1
         if rows.source_time is not None:
             # Such a time is written as none.
-            classes[(rows.source_time < 0) | (rows.source_time > LAST_MS * 1000 + 999)] = -1
+            classes[(rows.source_time < 0) | (rows.source_time > LAST_MICRO)] = -1
         source = rows.extra.fields.get("dbType") if carried(rows, FAMILY) and rows.extra else None
         if isinstance(source, Value):
             # An empty name is none.

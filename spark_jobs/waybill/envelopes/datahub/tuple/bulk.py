@@ -57,7 +57,7 @@ from waybill.envelopes.memory.bulk import RememberingReader, row_of
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS
-from waybill.types import INTEGER_RANGE
+from waybill.types import INTEGER_RANGE, LAST_MICRO
 from waybill.values.declared import check_for
 from waybill.values.instants import LAST_MS, Zone
 
@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from waybill.types import LogicalType
 
 FAMILY = "datahub"
-_LAST = LAST_MS * 1000 + 999
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 
@@ -126,7 +125,7 @@ class TupleReader(RememberingReader):
         source_time = None
         if change.source_time is not None and time is not None:
             micros = kind == "TIMESTAMP"
-            factor, last = (1, _LAST) if micros else (1000, LAST_MS)
+            factor, last = (1, LAST_MICRO) if micros else (1000, LAST_MS)
             source_time = IntegerSlot(time, factor, 0, last)
         free = {}
         if fields is not None and OPERATION not in {path[0] for path in sample.slots}:
@@ -275,7 +274,7 @@ class TupleWriter(BulkWriter):
             return np.full(len(rows), -1, np.int64)
         flags = [np.zeros(len(rows), np.bool_)]
         if rows.source_time is not None:
-            beyond = (rows.source_time < 0) | (rows.source_time > _LAST)
+            beyond = (rows.source_time < 0) | (rows.source_time > LAST_MICRO)
             flags += [beyond, ~beyond & (rows.source_time % 1000 != 0)]
         moved = moved_rows(rows)
         if moved is not None:
@@ -325,7 +324,7 @@ class TupleWriter(BulkWriter):
                 if not (are_inserts(rows) and rows.full_row):
                     get = self._ids.get(True)
             elif name in TIMES:
-                if rows.source_time is not None and 0 <= int(rows.source_time[0]) <= _LAST:
+                if rows.source_time is not None and 0 <= int(rows.source_time[0]) <= LAST_MICRO:
                     get = _micros if micros else _millis
             elif name not in MEMBERS:
                 get = self._column(rows, table, name, after)

@@ -35,8 +35,9 @@ from waybill.errors import Refusal
 from waybill.order import AFTER, BEFORE
 from waybill.protocol import Settings
 from waybill.records import Change, Message
+from waybill.types import LAST_MICRO
 from waybill.values.declared import shown
-from waybill.values.instants import LAST_MS, Zone
+from waybill.values.instants import Zone
 from waybill.values.known_columns import News
 from waybill.values.values import JSON_ERRORS, check_json, is_integer_text, json_refusal
 
@@ -412,7 +413,7 @@ def _source_time(text: str | None, kind: str | None) -> int | None:
         moment *= 1000
     if text == _NO_TIME:
         return None
-    if not 0 <= moment <= LAST_MS * 1000 + 999:
+    if not 0 <= moment <= LAST_MICRO:
         sentence = f"the time of the change, {text}, is not between the years 1970 and 9999"
         raise Refusal("shape", sentence)
     return moment

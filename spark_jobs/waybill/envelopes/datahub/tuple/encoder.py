@@ -39,10 +39,10 @@ from waybill.envelopes.sequence.written import (
 )
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
-from waybill.types import STRING
+from waybill.types import LAST_MICRO, STRING
 from waybill.values.declared import shown
 from waybill.values.generated import FEW, Few, fill, function, gaps, nulls
-from waybill.values.instants import LAST_MS, Zone
+from waybill.values.instants import Zone
 from waybill.values.values import is_plain_number
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class WrittenTable:
         time = change.source_time
         if time is None:
             return None
-        if self.timeless or time < 0 or time > LAST_MS * 1000 + 999:
+        if self.timeless or time < 0 or time > LAST_MICRO:
             losses.append("source_time")
             return None
         if self.micros:

@@ -43,14 +43,14 @@ from waybill.envelopes.oms.bulk_rows import (
     writer_of,
 )
 from waybill.envelopes.oms.lobs import untouchable
-from waybill.envelopes.oms.records import FIRST_SECOND, LAST_SECOND, ROWS
+from waybill.envelopes.oms.records import ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 from waybill.envelopes.oms.values import notation_of
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.stated_keys import SEPARATOR, is_compared
 from waybill.errors import Refusal
-from waybill.types import INTEGER_RANGE
+from waybill.types import FIRST_SECOND, INTEGER_RANGE, LAST_SECOND
 from waybill.values.column_forms import with_form
 from waybill.values.notation import DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS, Notation
 

@@ -57,13 +57,13 @@ from waybill.envelopes.oms.bulk_rows import (
     writers_of,
 )
 from waybill.envelopes.oms.lobs import untouchable
-from waybill.envelopes.oms.records import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.row_ids import opening_of
 from waybill.envelopes.oms.shareplex.decoder import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex.encoder import shown
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.stated_keys import SEPARATOR, is_compared
 from waybill.errors import Refusal
+from waybill.types import FIRST_MICRO, LAST_MICRO
 from waybill.values.json_columns import notation_of
 from waybill.values.notation import DIGITS, WHOLE_DIGITS
 
@@ -81,7 +81,6 @@ if TYPE_CHECKING:
 
 FAMILY = "shareplex"
 _FIELDS = frozenset({"op", "table", *META})
-_FIRST, _LAST = FIRST_SECOND * 1_000_000, LAST_SECOND * 1_000_000 + 999_999
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text_of = msgspec.json.Decoder(str).decode
@@ -129,7 +128,9 @@ class OmsShareplexReader(RememberingReader):
             return None
         source_time = None
         if change.source_time is not None:
-            source_time = IntegerSlot(slots["meta", "time"], 1, _FIRST, _LAST, self._micros)
+            source_time = IntegerSlot(
+                slots["meta", "time"], 1, FIRST_MICRO, LAST_MICRO, self._micros
+            )
         extra: dict[str, int | bytes] = {
             name: bytes(raw) if name == "table" else slots["meta", name]
             for name, raw in _carried(change.extra or b"")[FAMILY].items()
