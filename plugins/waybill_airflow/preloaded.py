@@ -17,4 +17,4 @@ from waybill_airflow.factory import migration_dags
 if __name__ == "__main__":
     # What is loaded depends on the migrations: their envelopes, their alerts.
     migration_dags()
-    main()
+    main()  # type: ignore[no-untyped-call]
