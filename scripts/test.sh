@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|hostile|spark|merge|kafka|s3|verify|airflow|e2e|browser|killed|consumers|stack|drawn|histories|campaign ...
+#   test.sh fast|hostile|spark|merge|kafka|s3|verify|airflow|e2e|browser|demo|killed|consumers|stack|drawn|histories|campaign ...
 #
 # One phase runs in two processes and shows what it does. Of several, WAYBILL_LANES (3) run beside each other, begun in
 # the order of their names here, most in one process each: Spark and servers start once a phase, and while one waits
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 # Hundreds of processes are started here: each would compile all modules that it imports anew.
 unset PYTHONDONTWRITEBYTECODE
 
-PHASES="fast hostile spark merge kafka s3 verify airflow e2e browser killed consumers stack drawn histories campaign"
+PHASES="fast hostile spark merge kafka s3 verify airflow e2e browser demo killed consumers stack drawn histories campaign"
 LOGS=build/tests
 
 # Those of the given folders and files that hold a test, so that "nothing collected" stays an error.
@@ -55,6 +55,8 @@ run_phase() {
         e2e) paths="tests/e2e" options=$two_by_file ;;
         # One demo for all of its tests, and the pages in every state in another process.
         browser) paths="tests/browser" options=$two_by_file ;;
+        # Both of them, in one process: they look at the same demo.
+        demo) paths="tests/e2e tests/browser" options= ;;
         killed) paths="tests/killed" options=$two ;;
         # Each reader's Java and the broker are shared by all tests.
         consumers) paths="tests/consumers" options= ;;

@@ -7,13 +7,16 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 
 from tests.contract.effort import EFFORT
 from tests.nightly import mark
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
+
+    from tests.demo_process import Moved
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -22,9 +25,37 @@ settings.register_profile("waybill", derandomize=EFFORT == 1, deadline=None, dat
 settings.load_profile("waybill")
 
 
+# Airflow settles its configuration when it is imported: folders of tests that need it choose its
+# home before (`tests/airflow_home.py`), and nothing of it may be imported for the others.
+
+
+@pytest.fixture(scope="session")
+def airflow_home() -> Path:
+    """Airflow's home, with its database."""
+    from airflow.utils.db import initdb
+
+    from tests.airflow_home import HOME
+
+    initdb()
+    return HOME
+
+
+@pytest.fixture(scope="session")
+def moved_demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moved]:
+    """A demo that has moved everything and stays up, for all tests that look at one."""
+    from tests.demo_process import moved
+
+    with moved(tmp_path_factory.mktemp("demo") / "state") as shown:
+        yield shown
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run at night only."""
+    """Mark the tests that run at night only, and put those of the demo that stays at the end.
+
+    It takes its share of the processor for as long as it is there, also while nobody looks at it.
+    """
     mark(items, PROJECT.as_posix())
+    items.sort(key=lambda item: "moved_demo" in getattr(item, "fixturenames", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -48,6 +48,8 @@ PATIENCE = 180.0
 """Seconds that Airflow may take to come up."""
 LONGEST = 1800.0
 """Seconds that the runs may take."""
+_GLANCE = 1.0
+"""Seconds between two looks at the runs."""
 
 SHOWN, LATE, BY_HAND = "demo", "demo-late", "demo-by-hand"
 """Tags of migrations, see above."""
@@ -211,6 +213,8 @@ def _unpause(airflow: LocalAirflow, name: str) -> None:
 def _patiently(airflow: LocalAirflow, ask: Callable[[], Any]) -> None:
     """Ask again while Airflow's database is locked: SQLite lets one process write at a time.
 
+    So also where the answer does not come in time, as a locked database lets it wait, too.
+
     Raises:
         RestError: it answers otherwise, or is locked all the time.
     """
@@ -222,7 +226,7 @@ def _patiently(airflow: LocalAirflow, ask: Callable[[], Any]) -> None:
         except RestError as error:
             if again and error.status == 409:
                 return  # it had done what was asked, and could not say so
-            if error.status != 500 or time.monotonic() > limit:
+            if error.status not in (0, 500) or time.monotonic() > limit:
                 raise
         else:
             return
@@ -239,18 +243,31 @@ def _follow(airflow: LocalAirflow, runs: list[Run], view: View) -> None:
             message = f"the runs have not ended after {LONGEST / 60:.0f} minutes"
             raise LocalAirflowError(message)
         airflow.check()
-        for run in runs:
-            if run.ended:
-                continue
-            place = ("dags", run.dag_id, "dagRuns", run.run_id)
-            state = airflow.client.get(*place)["state"]
-            for task in airflow.client.get(*place, "taskInstances")["task_instances"]:
-                run.take(task)
-                if task["state"] == "success" and run.reports.get(task["task_id"]) is None:
-                    run.reports[task["task_id"]] = _report(airflow, run, task["task_id"])
-            run.state = state
+        _look(airflow, [run for run in runs if not run.ended])
         view.update(runs)
-        time.sleep(0.4)
+        time.sleep(_GLANCE)
+
+
+def _look(airflow: LocalAirflow, runs: list[Run]) -> None:
+    """Take what Airflow says of the runs: with two questions, as each takes its server's time.
+
+    They are reads: those that Airflow takes by POST are noted in its database, which may be locked.
+    """
+    places = {(run.dag_id, run.run_id): run for run in runs}
+    # Before the tasks, so that those of a run that has ended are as they stay.
+    states = airflow.client.listed("dags", "~", "dagRuns", entries="dag_runs")
+    place = ("dags", "~", "dagRuns", "~", "taskInstances")
+    for task in airflow.client.listed(*place, entries="task_instances"):
+        run = places.get((task["dag_id"], task["dag_run_id"]))
+        if run is None:
+            continue
+        run.take(task)
+        if task["state"] == "success" and run.reports.get(task["task_id"]) is None:
+            run.reports[task["task_id"]] = _report(airflow, run, task["task_id"])
+    for answer in states:
+        run = places.get((answer["dag_id"], answer["dag_run_id"]))
+        if run is not None:
+            run.state = answer["state"]
 
 
 def _report(airflow: LocalAirflow, run: Run, stage: str) -> StageReport:

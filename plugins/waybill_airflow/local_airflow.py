@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from waybill.errors import WaybillError
 from waybill_airflow.free_ports import free_port
@@ -28,6 +29,8 @@ from waybill_airflow.rest import Client, RestError
 USER = "admin"
 GRACE = 20.0
 """Seconds that a component has to end before it is killed."""
+_LOCKED = 60
+"""Seconds that a component waits for Airflow's database while another one writes."""
 
 _REPORTS = "broken_migrations.py"
 """The DAG file that cannot be imported because a migration's file cannot be used, and says why."""
@@ -99,8 +102,8 @@ class LocalAirflow:
         self.run("db migrate", [*_AIRFLOW, "db", "migrate"])
         driver = [*_WAYBILL, "driver", "--port", str(self._driver_port), *self._driver]
         self._order("driver", driver, {"WAYBILL_DRIVER_TOKEN": self._driver_token})
-        self._order("dag-processor", [*_AIRFLOW, "dag-processor"])
-        self._order("scheduler", [*_AIRFLOW, "scheduler", "--skip-serve-logs"])
+        self._order("dag-processor", [*_PRELOADED, "dag-processor"])
+        self._order("scheduler", [*_PRELOADED, "scheduler", "--skip-serve-logs"])
         server = [*_AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(self.port)]
         self._order("api-server", server)
 
@@ -275,6 +278,7 @@ class LocalAirflow:
         }
         no_proxy = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), "127.0.0.1"]
         local = ",".join(part for part in no_proxy if part)
+        database = quote(str(self.home / "airflow" / "airflow.db"))
         return {
             **inherited,
             "PATH": os.pathsep.join([beside, inherited.get("PATH", "")]),
@@ -291,6 +295,9 @@ class LocalAirflow:
             "AIRFLOW_HOME": str(self.home / "airflow"),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
             "AIRFLOW_CONN_WAYBILL_DRIVER": self._driver_connection(),
+            # SQLite lets one process write at a time. On a busy machine some wait longer than its
+            # five seconds, after which a scheduler gives up.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}?timeout={_LOCKED}",
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(CHECKOUT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -303,14 +310,12 @@ class LocalAirflow:
             "AIRFLOW__API__BASE_URL": self.url,
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
             "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
-            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
-            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
             **self._more,
         }
 
 
 _AIRFLOW = (sys.executable, "-m", "airflow")
+_PRELOADED = (sys.executable, "-m", "waybill_airflow.preloaded")
 _WAYBILL = (sys.executable, "-m", "waybill.cli")
 
 

@@ -49,6 +49,20 @@ class Client:
                 raise
             return self.call("GET", path_and_query)
 
+    def listed(self, *path: str, entries: str) -> list[dict[str, Any]]:
+        """Every entry of the list that stands at a path below /api/v2, page by page.
+
+        Args:
+            path: its parts.
+            entries: the name that the entries have in an answer.
+        """
+        found: list[dict[str, Any]] = []
+        while True:
+            answer = self.get(*path, order_by="id", offset=str(len(found)), limit="100")
+            found += answer[entries]
+            if not answer[entries] or len(found) >= answer["total_entries"]:
+                return found
+
     def post(self, *path: str, body: dict[str, Any]) -> Any:
         """Post a body to a path below /api/v2."""
         return self.call("POST", _path(path), body)

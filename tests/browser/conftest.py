@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from waybill.lake.settings import SHORT_RUNS
-
-PROJECT = Path(__file__).resolve().parents[2]
-HOME = Path(tempfile.mkdtemp(prefix="waybill-airflow-"))
-
-os.environ |= {
-    "AIRFLOW_HOME": str(HOME),
-    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
-    "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
-    "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
-    "SPARK_SUBMIT_OPTS": SHORT_RUNS,
-}
-os.environ.pop("WAYBILL_MIGRATIONS", None)
+from tests.airflow_home import PROJECT, remove_home
 
 QUIET = (
     "--disable-background-networking",
@@ -40,16 +23,7 @@ QUIET = (
 
 
 def pytest_unconfigure() -> None:
-    shutil.rmtree(HOME, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def airflow_home() -> Path:
-    """Airflow's home, with its database; made here, where Airflow is imported already."""
-    from airflow.utils.db import initdb
-
-    initdb()
-    return HOME
+    remove_home()
 
 
 @pytest.fixture(scope="session")

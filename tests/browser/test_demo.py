@@ -1,33 +1,32 @@
 """What a person does with the demo in a browser, from the login to the history of a row.
 
-One demo for all of it. Each test acts on a migration that no other changes, but for the first,
-which looks at all of them before that.
+One demo for all of it, that of the command's tests (`tests/e2e`) where they run before. Each test
+acts on a migration that no other changes, but for the first, which looks at all of them before.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from tests.browser.conftest import PROJECT
 from tests.browser.screens import Watch, barriers, overhang, photograph, resize
-from waybill_airflow.free_ports import free_port
 from waybill_airflow.web.condition import UNREADABLE, WORST_FIRST
+
+if TYPE_CHECKING:
+    from tests.demo_process import Moved
 
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.e2e,
     pytest.mark.spark,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1500),
 ]
 
 SOON = 300_000
@@ -37,44 +36,16 @@ expect.set_options(timeout=30_000)
 
 
 class Demo:
-    """A running demo: where it says that one shall look, and how to log in."""
+    """The running demo: where it says that one shall look, and how to log in."""
 
-    def __init__(self, said: str) -> None:
-        found = re.search(r"Migrations: (\S+) +user (\S+) +password (\S+)", said)
-        assert found, said
-        self.address, self.user, self.password = found.groups()
+    def __init__(self, moved: Moved) -> None:
+        self.address, self.user, self.password = moved.login()
         self.url = self.address.partition("/plugin")[0]
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    home = tmp_path_factory.mktemp("demo") / "state"
-    output = home.parent / "said.txt"
-    unwanted = ("AIRFLOW", "WAYBILL")
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-    port = {"WAYBILL_DEMO": str(home), "WAYBILL_PORT": str(free_port())}
-    with output.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "waybill_airflow.demo"],
-            env={**inherited, **port},
-            stdout=log,
-            stderr=log,
-            cwd=PROJECT,
-        )
-    try:
-        _wait_for(process, output, "Airflow stays up")
-        yield Demo(output.read_text(encoding="utf-8"))
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def _wait_for(process: subprocess.Popen[bytes], output: Path, text: str) -> None:
-    limit = time.monotonic() + 600
-    while text not in (said := output.read_text(encoding="utf-8")):
-        assert process.poll() is None, said
-        assert time.monotonic() < limit, said
-        time.sleep(0.5)
+def demo(moved_demo):
+    return Demo(moved_demo)
 
 
 @pytest.fixture(scope="module")

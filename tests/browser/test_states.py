@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from playwright.sync_api import expect
 
+from tests.airflow_home import PROJECT
 from tests.browser.screens import (
     IN_A_FRAME,
     SCHEMES,
@@ -36,6 +38,8 @@ from tests.dags.web_server import PASSWORDS, token_of, web_server
 from waybill.validate.results import DATA, reports_folder
 
 pytestmark = [pytest.mark.airflow, pytest.mark.e2e, pytest.mark.timeout(400)]
+
+STATIC = PROJECT / "plugins/waybill_airflow/web/static"
 
 ROW = urlencode({"table": "shop.parcels", "key": "1"})
 
@@ -165,17 +169,25 @@ def test_the_list_has_every_state(visit, admin):
     )
 
 
+@pytest.mark.parametrize("script", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)
+def test_no_script_looks_at_the_width_or_the_colours(script):
+    """Only the style sheet does, so that a page need not be loaded anew for each of them."""
+    text = script.read_text(encoding="utf-8")
+    assert not re.search(r"matchMedia|[wW]idth|resize|[sS]creen\b|getComputedStyle", text)
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_everybody_can_use_it_at_any_width(visit, admin, server, path):
+    resize(admin, IN_A_FRAME)
+    watch = visit(path)
     for width in (*WIDTHS, IN_A_FRAME):
         resize(admin, width)
         for scheme in SCHEMES:
             admin.emulate_media(color_scheme=scheme)
-            watch = visit(path)
             assert barriers(admin) == [], (width, scheme)
             assert overhang(admin) <= 0, f"the page scrolls sideways at {width}"
-            assert watch.faults == []
-            assert watch.hosts == {server.base_url.removeprefix("http://")}
+    assert watch.faults == []
+    assert watch.hosts == {server.base_url.removeprefix("http://")}
     photograph(admin, f"page-{file_name(path)}", full=True)
 
 

@@ -45,12 +45,16 @@ class StatsD:
         }
 
     def close(self) -> dict[str, list[str]]:
-        """End, and tell what came: the values and their types of our metrics, by name."""
+        """End, and tell what came."""
         self._ends.set()
         self._thread.join()
         self._socket.close()
+        return self.figures()
+
+    def figures(self) -> dict[str, list[str]]:
+        """What came until now: the values and their types of our metrics, by name."""
         found: dict[str, list[str]] = {}
-        for line in self._lines:
+        for line in [*self._lines]:
             name, _, value = line.removeprefix("airflow.").partition(":")
             if name.startswith("waybill."):
                 found.setdefault(name, []).append(value)

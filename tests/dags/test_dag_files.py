@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
+from importlib.metadata import version
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -173,6 +174,26 @@ def test_two_processes_serialise_the_same(tmp_path, monkeypatch):
     here = serialised()
     assert '"shop_upkeep"' in here
     assert there == f"dags:{here}"
+
+
+def test_a_scheduler_has_loaded_what_its_tasks_need_before_it_forks_them(tmp_path, monkeypatch):
+    """Each of them would take most of its processor time for that."""
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(tmp_path))
+    (tmp_path / "shop.yaml").write_text(
+        "name: shop\nsource: {files: {path: in}, envelope: canal}\n"
+        "publish: [{envelope: maxwell, files: {path: out}}]\n"
+    )
+    command = [sys.executable, "-X", "importtime", "-m", "waybill_airflow.preloaded", "version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == version("apache-airflow-core"), "it is Airflow's command"
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert loaded >= {
+        "waybill_airflow.operators",
+        "airflow.providers.apache.spark.operators.spark_submit",
+        "waybill.spec.file",
+        "waybill.envelopes.canal.settings",
+        "waybill.envelopes.maxwell.settings",
+    }
 
 
 def test_the_page_tells_what_each_target_cannot_carry(bag):

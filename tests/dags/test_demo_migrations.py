@@ -14,7 +14,7 @@ from waybill_airflow import demo
 from waybill_airflow.demo import BROKEN, _account, _migrations
 from waybill_airflow.demo_view import FAILS, Run
 from waybill_airflow.local_airflow import LocalAirflow, LocalAirflowError
-from waybill_airflow.rest import RestError
+from waybill_airflow.rest import Client, RestError
 
 pytestmark = pytest.mark.airflow
 
@@ -104,6 +104,69 @@ def test_a_run_fails_if_it_is_there_to_fail_and_only_then(tmp_path, tags, state,
     assert good or said, "it is said why"
 
 
+class Pages(Client):
+    """A client of which an Airflow answers lists, a few entries a page, and says what was asked."""
+
+    def __init__(self, **lists: list[dict[str, object]]) -> None:
+        super().__init__("http://nowhere")
+        self.lists = lists
+        self.asked: list[tuple[str, str]] = []
+
+    def call(self, method, path, body=None):
+        place, _, query = path.partition("?")
+        self.asked.append((method, place))
+        assert body is None
+        name = "dag_runs" if place.endswith("dagRuns") else "task_instances"
+        if "xcomEntries" in place:
+            stage = place.split("/")[-3]
+            report = StageReport(stage, "b", rows_in=3, rows_out=3)
+            return {"value": report.to_dict()}
+        entries = self.lists[name]
+        start = int(dict(pair.split("=") for pair in query.split("&"))["offset"])
+        return {name: entries[start : start + 2], "total_entries": len(entries)}
+
+
+def test_all_runs_are_looked_at_together(tmp_path):
+    """Two lists, whatever the number of runs; they are read, as what is posted is noted."""
+    file = tmp_path / "shop.yaml"
+    file.write_text(GOOD)
+    spec = load_migration(file)
+    shop, other = (
+        Run(spec, file, "manual__1"),
+        Run(spec.model_copy(update={"name": "other"}), file, "manual__1"),
+    )
+
+    def task(dag, run, stage, state):
+        place = {"dag_id": dag, "dag_run_id": run, "task_id": stage}
+        return {**place, "state": state, "duration": 1.5, "try_number": 1}
+
+    client = Pages(
+        dag_runs=[
+            {"dag_id": "shop", "dag_run_id": "manual__0", "state": "failed"},
+            {"dag_id": "shop", "dag_run_id": "manual__1", "state": "running"},
+            {"dag_id": "other", "dag_run_id": "manual__1", "state": "failed"},
+        ],
+        task_instances=[
+            task("shop", "manual__1", "snapshot", "success"),
+            task("shop", "manual__0", "convert", "failed"),
+            task("shop", "manual__1", "convert", None),
+            task("other", "manual__1", "snapshot", "failed"),
+            task("nobody_s", "manual__1", "snapshot", "failed"),
+        ],
+    )
+    demo._look(SimpleNamespace(client=client), [shop, other])
+    assert (shop.state, other.state) == ("running", "failed")
+    assert shop.states == {"snapshot": "success", "convert": "waiting"}
+    assert other.states == {"snapshot": "failed"}
+    assert shop.reports["snapshot"].rows_out == 3
+    runs = ("GET", "/api/v2/dags/~/dagRuns")
+    tasks = ("GET", "/api/v2/dags/~/dagRuns/~/taskInstances")
+    report = "/api/v2/dags/shop/dagRuns/manual__1/taskInstances/snapshot/xcomEntries/return_value"
+    assert client.asked == [runs] * 2 + [tasks] * 3 + [("GET", report)]
+    demo._look(SimpleNamespace(client=client), [shop, other])
+    assert client.asked.count(("GET", report)) == 1, "a report does not change"
+
+
 def test_a_database_that_is_locked_is_asked_again(tmp_path, monkeypatch):
     """SQLite lets one process write at a time, and Airflow's parts are four."""
     monkeypatch.setattr(demo.time, "sleep", lambda _: None)
@@ -116,8 +179,8 @@ def test_a_database_that_is_locked_is_asked_again(tmp_path, monkeypatch):
 
         def answer(*_place, body):
             asked.append(what)
-            if left and (status := left.pop(0)):
-                raise RestError(status, "no")
+            if left:
+                raise RestError(left.pop(0), "no")
             return body
 
         return answer
@@ -126,7 +189,8 @@ def test_a_database_that_is_locked_is_asked_again(tmp_path, monkeypatch):
         client = SimpleNamespace(patch=patch, post=post)
         return SimpleNamespace(client=client, check=lambda: asked.append("looked"))
 
-    patch = answers("unpause", 500, 500)
+    # A database that is locked for long lets a server answer too late: status 0.
+    patch = answers("unpause", 500, 0)
     run = demo._trigger(airflow(patch, answers("run", 500, 409)), load_migration(file), file)
     assert asked == ["unpause", "looked", "unpause", "looked", "unpause", "run", "looked", "run"]
     assert run.run_id.startswith("manual__")

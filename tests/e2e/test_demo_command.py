@@ -2,125 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
 import shlex
 import signal
 import socket
-import sqlite3
 import subprocess
-import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.dags.receivers import Lineage, StatsD
-from tests.e2e.conftest import PROJECT
+from tests.airflow_home import PROJECT
+from tests.demo_process import ASKS, PATIENCE, Demo
 from waybill.report import STAGES
 from waybill_airflow import demo as demo_command
-from waybill_airflow.free_ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
-
-PATIENCE = 300.0
-"""Seconds within which anything comes on a slow and busy machine."""
-
-
-class Demo:
-    """A demo in a folder and on a port of its own."""
-
-    def __init__(
-        self,
-        home: Path,
-        *arguments: str,
-        port: int | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self.home = home
-        self.output = home.parent / f"{home.name}.txt"
-        self.port = port or free_port()
-        unwanted = ("AIRFLOW", "WAYBILL")
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "waybill_airflow.demo", *arguments],
-                env={
-                    **inherited,
-                    **(environment or {}),
-                    "WAYBILL_DEMO": str(home),
-                    "WAYBILL_PORT": str(self.port),
-                },
-                stdout=output,
-                stderr=output,
-                cwd="/",
-            )
-
-    @property
-    def said(self) -> str:
-        return self.output.read_text(encoding="utf-8")
-
-    def processes(self) -> list[psutil.Process]:
-        """Every living process of the demo, whoever its parent is.
-
-        Airflow's components write their names over their environment, so it is not enough to look
-        there: a process belongs to the demo too if it was started with the demo's folder, or holds
-        a file in it open, as its output is one.
-        """
-        return [p for p in psutil.process_iter() if p.pid != os.getpid() and self._owns(p)]
-
-    def _owns(self, process: psutil.Process) -> bool:
-        home = str(self.home)
-        try:
-            if process.status() == psutil.STATUS_ZOMBIE:
-                return False
-            if process.environ().get("WAYBILL_DEMO") == home or home in " ".join(process.cmdline()):
-                return True
-            for handle in Path(f"/proc/{process.pid}/fd").iterdir():
-                with contextlib.suppress(OSError):
-                    if str(handle.readlink()).startswith(home):
-                        return True
-        except (psutil.Error, OSError):
-            pass  # it has ended, or is somebody else's
-        return False
-
-    def wait_for_spark(self, patience: float = PATIENCE) -> list[psutil.Process]:
-        """The demo's processes as soon as Java is one of them."""
-        limit = time.monotonic() + patience
-        while True:
-            found = self.processes()
-            names = set()
-            for process in found:
-                with contextlib.suppress(psutil.Error):
-                    names.add(process.name())
-            if "java" in names:
-                return found
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.2)
-
-    def wait_until(self, text: str, patience: float = PATIENCE) -> None:
-        limit = time.monotonic() + patience
-        while text not in self.said:
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.2)
-
-    def listening(self) -> set[str]:
-        """Addresses that a process of the demo listens on."""
-        addresses = set()
-        for process in self.processes():
-            try:
-                connections = process.net_connections("inet")
-            except psutil.Error:
-                continue
-            addresses |= {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
-        return {address.removeprefix("::ffff:") for address in addresses}
 
 
 @pytest.fixture
@@ -139,21 +37,11 @@ def demo(tmp_path):
 
 
 @pytest.mark.timeout(1500)
-def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
-    metrics, lineage = StatsD(), Lineage()
-    environment = {**metrics.environment(), **lineage.environment()}
-    shown = demo("--once", environment=environment)
-    addresses: set[str] = set()
-    limit = time.monotonic() + 1400
-    while shown.process.poll() is None and time.monotonic() < limit:
-        addresses |= shown.listening()
-        time.sleep(1)
-    assert shown.process.poll() == 0, shown.said
-    assert shown.processes() == []
-    assert addresses == {"127.0.0.1"}, "it listens on the loopback address alone"
-
-    said = shown.said
-    assert f"http://127.0.0.1:{shown.port}" in said
+def test_it_moves_everything(moved_demo):
+    said, figures, updates = moved_demo.said, moved_demo.figures, moved_demo.updates
+    home = moved_demo.demo.home
+    assert moved_demo.addresses == {"127.0.0.1"}, "it listens on the loopback address alone"
+    assert f"http://127.0.0.1:{moved_demo.demo.port}" in said
     assert re.search(r"user admin +password \S{8,}", said)
     for name in ("shop", "recorded_canal"):
         assert f"Waybill of {name}, batch" in said
@@ -173,28 +61,21 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     ends = "succeeded, asks a person or failed on purpose,"
     assert f"Every run {ends} and every count reconciles." in said
     password = re.search(r"password (\S+)", said)[1]
-    kept = tmp_path / "demo/airflow/passwords.json"
+    kept = home / "airflow/passwords.json"
     assert password in kept.read_text()
     assert kept.stat().st_mode & 0o077 == 0
 
-    figures = metrics.close()
     for name in ("shop", "recorded_canal"):
         assert figures[f"waybill.gate.{name}.passed"] == ["1|c"]
         assert figures[f"waybill.lag.messages.{name}"][-1] == "0|g"
         assert figures[f"waybill.stage.duration.{name}.merge"]
     # The shop has refused messages, so nobody knows up to when its tables are complete.
     assert figures["waybill.table.age.recorded_canal.shop__orders"]
-    with contextlib.closing(sqlite3.connect(tmp_path / "demo/airflow/airflow.db")) as database:
-        rows = database.execute(
-            "select name, asset_event.extra from asset_event join asset on asset.id = asset_id"
-        )
-        updates = {name: json.loads(extra) for name, extra in rows}
-        late = database.execute("select state from dag_run where dag_id = 'shop_late' order by 1")
-        assert [state for (state,) in late] == ["queued", "success"], "no run comes by schedule"
+    assert moved_demo.late == ["queued", "success"], "no run comes by schedule"
     assert updates["shop/tables/shop.orders"]["verdict"] == "passed"
     assert updates["shop/targets/canal"]["messages"] > 0
 
-    came = [(event["job"]["name"], event["eventType"], event) for event in lineage.close()]
+    came = [(event["job"]["name"], event["eventType"], event) for event in moved_demo.lineage]
     ended = {name: event for name, kind, event in came if kind == "COMPLETE"}
     stages = [f"{n}.{s}" for n in ("shop", "recorded_canal") for s in STAGES]
     assert ended.keys() >= {"shop", "recorded_canal", *stages}
@@ -202,13 +83,13 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     failed = {name for name, kind, _ in came if kind == "FAIL"}
     assert failed == {"stock_fails", "stock_fails.merge"}
     unanswered = begun - ended.keys() - failed
-    assert unanswered == {"recorded_reviewed", "recorded_reviewed.validate"}, "asks"
+    assert unanswered == ASKS
     assert ended.keys() <= begun
     assert {kind for _, kind, _ in came} == {"START", "COMPLETE", "FAIL"}
     source = ("file", str(PROJECT / "samples/shop"))
     for stage in ("snapshot", "merge", "validate", "publish"):
         assert source in {named(one) for one in ended[f"shop.{stage}"]["inputs"]}
-    lake = tmp_path / "demo/lake/shop"
+    lake = home / "lake/shop"
     tables = {named(one): one for one in ended["shop.merge"]["outputs"]}
     assert tables.keys() == {("file", f"{lake}/{t}") for t in ("shop_customers", "shop_orders")}
     orders = tables["file", f"{lake}/shop_orders"]
@@ -218,7 +99,7 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     assertions = judged["file", f"{lake}/shop_orders"]["dataQualityAssertions"]["assertions"]
     assert {one["success"] for one in assertions} == {True}
     sent = {named(one): one["outputFacets"] for one in ended["shop.publish"]["outputs"]}
-    canal = sent["file", str(tmp_path / "demo/out/shop/canal")]["outputStatistics"]
+    canal = sent["file", str(home / "out/shop/canal")]["outputStatistics"]
     assert canal["rowCount"] == updates["shop/targets/canal"]["messages"]
 
 
@@ -227,10 +108,20 @@ def named(dataset: dict[str, Any]) -> tuple[str, str]:
     return dataset["namespace"], dataset["name"]
 
 
+@pytest.fixture
+def one_migration(tmp_path):
+    """What has a demo move only the smallest of the examples."""
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    text = (PROJECT / "migrations/stock_waits.yaml").read_text(encoding="utf-8")
+    (folder / "stock_waits.yaml").write_text(text.replace("../samples", f"{PROJECT}/samples"))
+    return {"WAYBILL_MIGRATIONS": str(folder)}
+
+
 @pytest.mark.timeout(900)
-def test_nothing_is_left_when_it_is_ended_on_the_way(demo):
+def test_nothing_is_left_when_it_is_killed_and_the_next_one_ends_by_itself(demo, one_migration):
     """Also when it has no chance to clean up; and the next one begins anew, at once."""
-    killed = demo()
+    killed = demo(environment=one_migration)
     killed.wait_until("snapshot: running")
     # The demo, its keeper, four parts of Airflow, a task, and Spark.
     assert len(killed.wait_for_spark()) >= 8
@@ -246,22 +137,16 @@ def test_nothing_is_left_when_it_is_ended_on_the_way(demo):
     assert killed.processes() == []
     assert (killed.home / "lake").exists()
 
-    asked = demo()
-    asked.wait_until("Making Airflow's database")
-    assert not (asked.home / "lake").exists(), "it begins anew"
-    asked.wait_until("snapshot: running")
-    assert len(asked.wait_for_spark()) >= 8
-    asked.process.send_signal(signal.SIGTERM)
-    assert asked.process.wait(PATIENCE) == 130, asked.said
-    assert asked.processes() == []
-
-    interrupted = demo()
-    interrupted.wait_until("Making Airflow's database")
-    assert len(interrupted.processes()) >= 2
-    interrupted.process.send_signal(signal.SIGINT)
-    assert interrupted.process.wait(PATIENCE) == 130, interrupted.said
-    assert interrupted.processes() == []
-    assert "Traceback" not in interrupted.said
+    once = demo("--once", environment=one_migration)
+    once.wait_until("Making Airflow's database")
+    assert not (once.home / "lake").exists(), "it begins anew"
+    assert once.process.wait(PATIENCE) == 0, once.said
+    assert once.processes() == []
+    for stage in STAGES:
+        assert f"stock_waits {stage}: success" in once.said
+    assert "published as canal in" in once.said
+    assert "Every run succeeded and every count reconciles." in once.said
+    assert "stays up" not in once.said
 
 
 def test_a_port_in_use_is_one_sentence(demo):
@@ -286,13 +171,18 @@ def test_a_folder_of_somebody_else_is_not_touched(demo, tmp_path):
     assert (home / "lake" / "data").read_text() == "mine"
 
 
-def test_a_second_one_in_the_same_folder_is_refused(demo):
+def test_a_second_one_in_the_same_folder_is_refused_and_the_first_can_be_interrupted(demo):
     first = demo()
     first.wait_until("Making Airflow's database")
     second = demo("--once")
     assert second.process.wait(PATIENCE) == 1
     assert "a demo is running in" in second.said
     assert first.process.poll() is None
+    assert len(first.processes()) >= 2
+    first.process.send_signal(signal.SIGINT)
+    assert first.process.wait(PATIENCE) == 130, first.said
+    assert first.processes() == []
+    assert "Traceback" not in first.said
 
 
 @pytest.mark.parametrize(("given", "expected"), [([], []), (["ONCE=1"], ["--once"])])

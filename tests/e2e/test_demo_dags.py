@@ -14,7 +14,7 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from tests.e2e.conftest import PROJECT
+from tests.airflow_home import PROJECT
 from waybill.jobs import read_table
 from waybill.report import STAGES, StageReport
 
