@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,23 +17,22 @@ from msgspec import UNSET
 
 from tests.value_texts import texts
 from waybill.records import NO_TABLE, Change, Column, Message, TableSchema, intern_schema
-from waybill.types import INTEGER_RANGE, parse_type
+from waybill.types import INTEGER_RANGE, LogicalType, parse_type
 
 # Values
 
 
-def _values(column: Column, hard: bool) -> st.SearchStrategy[str]:
+@cache
+def _values(kind: LogicalType, source_type: str, hard: bool) -> st.SearchStrategy[str]:
     """Texts that a column of MySQL holds: BINARY(n) n bytes, a time the digits declared for it."""
-    declared = re.fullmatch(
-        r"(binary|time|datetime|timestamp)(?:\((\d+)\))?", column.source_type or ""
-    )
+    declared = re.fullmatch(r"(binary|time|datetime|timestamp)(?:\((\d+)\))?", source_type)
     if declared is None:
-        return texts(column.type, hard)
+        return texts(kind, hard)
     size = int(declared[2] or 0)
     if declared[1] == "binary":
         return st.binary(min_size=size, max_size=size).map(lambda b: base64.b64encode(b).decode())
     fraction = re.compile(rf"\.([0-9]{{0,{size}}})[0-9]*")
-    return texts(column.type, hard).map(
+    return texts(kind, hard).map(
         lambda text: fraction.sub(lambda m: f".{m[1]}" if m[1] else "", text)
     )
 
@@ -90,6 +90,15 @@ def column_of(name: str, source_type: str, dialect: str) -> Column:
     return Column(name, kind, source_type if dialect else None)
 
 
+@cache
+def _types(dialect: str, of_keys: bool) -> st.SearchStrategy[str]:
+    """Types of columns, or of those of a key."""
+    types = SOURCE_TYPES[dialect]
+    if of_keys:
+        types = [one for one in types if parse_type(one, dialect).kind in KEY_KINDS]
+    return st.sampled_from(types)
+
+
 @st.composite
 def tables(
     draw: st.DrawFn,
@@ -109,10 +118,8 @@ def tables(
     key_size = draw(st.integers(*keys))
     others = draw(st.integers(max(columns[0], 1 - key_size), columns[1]))
     names = draw(st.permutations(NAMES))[: key_size + others]
-    types = SOURCE_TYPES[dialect]
-    key_types = [t for t in types if parse_type(t, dialect).kind in KEY_KINDS]
     made = [
-        column_of(name, draw(st.sampled_from(key_types if i < key_size else types)), dialect)
+        column_of(name, draw(_types(dialect, i < key_size)), dialect)
         for i, name in enumerate(names)
     ]
     key = tuple(names[:key_size])
@@ -137,14 +144,22 @@ def by_name(schema: TableSchema, row: Any) -> dict[str, str | None] | None:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
+# Strategies that are drawn from again and again are made once, as in `texts`.
+_ONE_OF_SIX = st.integers(0, 5)
+_SECONDS = st.sampled_from([1_000, 1_234, 1_000_000, 3_600_000_000])
+_STEPS = st.sampled_from([1, 1, 999])
+_EITHER = st.booleans()
+
+
 @st.composite
 def rows(draw: st.DrawFn, schema: TableSchema, hard: bool = False) -> dict[str, str | None]:
     """Whole rows of a table by column name; key columns are never null."""
     row: dict[str, str | None] = {}
     for column in schema.columns:
         in_key = column.name in (schema.key or ())
-        nulls = in_key or draw(st.integers(0, 5)) > 0
-        row[column.name] = draw(_values(column, hard and not in_key)) if nulls else None
+        nulls = in_key or draw(_ONE_OF_SIX) > 0
+        values = _values(column.type, column.source_type or "", hard and not in_key)
+        row[column.name] = draw(values) if nulls else None
     return row
 
 
@@ -206,8 +221,8 @@ class Source:
 
     def log(self, operation: str, before: Any = None, after: Any = None, **more: Any) -> None:
         """Write a change down, at the next place of its partition."""
-        self.clock += self.draw(st.sampled_from([1_000, 1_234, 1_000_000, 3_600_000_000]))
-        self.number += self.draw(st.sampled_from([1, 1, 999]))
+        self.clock += self.draw(_SECONDS)
+        self.number += self.draw(_STEPS)
         row = after or before
         keyed = row and [row.get(name) for name in self.schema.key or ()]
         partition = sum(repr(keyed).encode()) % self.knobs.partitions if keyed else 0
@@ -215,7 +230,7 @@ class Source:
         self.offsets[partition] += 1
         message = Message("topic", partition, offset, self.clock // 1000, None, None)
         schema = more.pop("schema", self.schema)
-        full_row = operation == "read" and self.draw(st.booleans())
+        full_row = operation == "read" and self.draw(_EITHER)
         sequence = {
             "none": None,
             "one": (self.number,),
@@ -248,7 +263,7 @@ class Source:
             return row
         kept = {n: v for n, v in row.items() if n in (self.schema.key or ())}
         others = [name for name in row if name not in kept]
-        kept.update({name: row[name] for name in others if self.draw(st.booleans())})
+        kept.update({name: row[name] for name in others if self.draw(_EITHER)})
         return kept
 
     def new_row(self) -> dict[str, str | None]:

@@ -7,8 +7,10 @@ the same rule runs over the project and over small trees planted with a violatio
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -125,13 +127,27 @@ class Module:
 def modules(root: Path) -> list[Module]:
     """Every Python file of DAGs, plugins and library."""
     found = []
-    for folder in CODE_FOLDERS:
-        for file in sorted((root / folder).rglob("*.py")):
-            if "__pycache__" in file.parts:
-                continue
-            path = file.relative_to(root)
-            found.append(_module(path, file.read_text(encoding="utf-8")))
+    with many_nodes():
+        for folder in CODE_FOLDERS:
+            for file in sorted((root / folder).rglob("*.py")):
+                if "__pycache__" in file.parts:
+                    continue
+                path = file.relative_to(root)
+                found.append(_module(path, file.read_text(encoding="utf-8")))
     return found
+
+
+@contextmanager
+def many_nodes() -> Iterator[None]:
+    """Parse many files without Python looking for garbage among ever more nodes.
+
+    That takes longer than to parse them.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @lru_cache(maxsize=2000)
@@ -364,14 +380,15 @@ def engines(root: Path) -> list[str]:
 
 def _iceberg_words(module: Module) -> Iterator[tuple[int, str]]:
     """What a module says to Iceberg in its strings; docstrings only talk about it."""
+    nodes = list(ast.walk(module.tree))
     spoken = {
         id(node.body[0].value)
-        for node in ast.walk(module.tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(module.tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
@@ -421,8 +438,11 @@ def text(root: Path) -> list[str]:
         content = path.read_bytes()
         if b"\0" in content:
             continue
-        lines = content.decode("utf-8", "replace").splitlines()
-        for number, line in enumerate(lines, start=1):
+        whole = content.decode("utf-8", "replace")
+        # Neither goes over the end of a line, so hardly a file is searched line by line.
+        if not (REGISTRY_HOST.search(whole) or MACHINE_PATH.search(whole)):
+            continue
+        for number, line in enumerate(whole.splitlines(), start=1):
             match = REGISTRY_HOST.search(line) or MACHINE_PATH.search(line)
             if match:
                 found.append(f"{path.relative_to(root)}:{number} names {match[0]!r}")

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -358,8 +359,13 @@ def test_two_versions_of_one_package_are_found():
 def test_what_tests_import_from_each_other_is_there():
     """A module of tests that fails on import hides all of its tests."""
 
+    @cache
+    def tree_of(path: Path) -> ast.Module:
+        return ast.parse(path.read_text(encoding="utf-8"))
+
+    @cache
     def names(path: Path) -> set[str]:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         return {
             name.asname or name.name
             for node in tree.body
@@ -374,15 +380,18 @@ def test_what_tests_import_from_each_other_is_there():
         }
 
     missing = []
-    for path in (PROJECT / "tests").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("tests"):
-                continue
-            place = PROJECT / node.module.replace(".", "/")
-            module = place.with_suffix(".py")
-            there = names(module) if module.exists() else set()
-            for name in node.names:
-                is_module = (place / name.name).is_dir() or (place / f"{name.name}.py").exists()
-                if name.name not in there and not is_module:
-                    missing.append(f"{path.relative_to(PROJECT)}: {node.module}.{name.name}")
+    with structure.many_nodes():
+        for path in (PROJECT / "tests").rglob("*.py"):
+            for node in ast.walk(tree_of(path)):
+                if not isinstance(node, ast.ImportFrom):
+                    continue
+                if not (node.module or "").startswith("tests"):
+                    continue
+                place = PROJECT / node.module.replace(".", "/")
+                module = place.with_suffix(".py")
+                there = names(module) if module.exists() else set()
+                for name in node.names:
+                    is_module = (place / name.name).is_dir() or (place / f"{name.name}.py").exists()
+                    if name.name not in there and not is_module:
+                        missing.append(f"{path.relative_to(PROJECT)}: {node.module}.{name.name}")
     assert missing == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -106,8 +107,13 @@ def edges_of(kind: LogicalType) -> list[str]:
     return EDGES[kind.kind]
 
 
+@cache
 def texts(kind: LogicalType, hard: bool = False) -> st.SearchStrategy[str]:
-    """Texts of values of a type; with `hard` those over its edge too."""
+    """Texts of values of a type; with `hard` those over its edge too.
+
+    Made once for each type: a new strategy is looked through before its first value is drawn, which
+    takes longer than the value.
+    """
     strategies = [st.sampled_from(edges_of(kind))]
     if hard and kind.kind in HARD:
         strategies.append(st.sampled_from(HARD[kind.kind]))

@@ -33,14 +33,18 @@ class Bounded(dict[K, V]):
 
     def begins_anew_with(self, key: K, value: V) -> bool:
         """Whether storing a value forgets all others."""
-        return len(self) >= LIMIT or self._columns + _columns(key, value) > MOST_COLUMNS
+        return self._is_full_with(_columns(key, value))
+
+    def _is_full_with(self, columns: int) -> bool:
+        return len(self) >= LIMIT or self._columns + columns > MOST_COLUMNS
 
     def __setitem__(self, key: K, value: V) -> None:
         if key in self:
             self._columns -= _columns(key, self[key])
-        if self.begins_anew_with(key, value):
+        columns = _columns(key, value)
+        if self._is_full_with(columns):
             self.clear()
-        self._columns += _columns(key, value)
+        self._columns += columns
         super().__setitem__(key, value)
 
     def __delitem__(self, key: K) -> None:
@@ -54,6 +58,9 @@ class Bounded(dict[K, V]):
 
 
 _FEW = 16
+# To make the union of two types anew takes longer than to ask whether something is of one.
+_TEXTS = (str, bytes)
+_GROUPS = (tuple, frozenset)
 
 
 def _columns(key: Any, value: Any) -> int:
@@ -62,9 +69,11 @@ def _columns(key: Any, value: Any) -> int:
 
 
 def _width(part: Any) -> int:
-    if isinstance(part, str | bytes):
+    if part is None or isinstance(part, int):
+        return 0
+    if isinstance(part, _TEXTS):
         return len(part) >> 5  # names, or a source of code, of about so many columns
-    if isinstance(part, tuple | frozenset):
+    if isinstance(part, _GROUPS):
         # A long one is of columns or of their names; a short one is of several things.
         return len(part) if len(part) > _FEW else max(len(part), sum(map(_width, part)))
     types = getattr(getattr(part, "node", part), "types", None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict
@@ -125,7 +125,6 @@ class Decoder(Protocol):
         """
 
 
-@runtime_checkable
 class Shortened(Decoder, Protocol):
     """A decoder that reads most messages a shorter way, by what it knows of earlier ones."""
 
@@ -139,7 +138,8 @@ class Shortened(Decoder, Protocol):
 
 def exactly(decoder: Decoder) -> Callable[[Message], list[Change]]:
     """The exact way of a decoder, which says what messages mean: all that is faster follows it."""
-    return decoder.exact if isinstance(decoder, Shortened) else decoder.decode
+    # To ask whether it is `Shortened` would take as long as reading a message.
+    return getattr(decoder, "exact", decoder.decode)
 
 
 class Encoder(Protocol):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,50 +51,12 @@ def bulk(request, monkeypatch):
     monkeypatch.setenv("WAYBILL_BULK", request.param)
 
 
-class Batch:
-    """The changes of a source, and what a target gets of them."""
+class Read(NamedTuple):
+    """What the changes of a source are read as."""
 
-    def __init__(self, name: str, target: str) -> None:
-        origin, self.target = SOURCES[name], target
-        reads = registry.get(origin.envelope)
-        reading = reads.decode_settings(**dict(origin.settings))
-        history = History(96)
-        for key in range(FEW):
-            history.tell(0, False, (None, {"id": key, "v": "a"}), "insert")
-        for key in range(FEW):
-            history.tell(0, False, (history.rows[key], {"id": key, "v": "b"}), "update")
-        rows = [
-            {
-                **{field: getattr(m, field) for field in MESSAGE},
-                "headers": pairs(m.headers),
-                "batch": "b1",
-            }
-            for event in messages_of(origin, history)
-            for m in event
-        ]
-        archive = pa.RecordBatch.from_pylist(rows, ARCHIVE)
-        decoder = reads.decoder(reading, TableRules(dict.fromkeys(NAMES, RULES)))
-        decoding = ChangeBatches(decoder, "b1", None, reads.bulk_reader)
-        changes = pa.Table.from_batches(list(decoding.convert(iter([archive]))), CHANGES)
-        schemas = changes.filter(pc.equal(changes["outcome"], "schema")).to_pylist()
-        self.schemas = {r["schema_id"]: TableSchema.from_json(r["extra"]) for r in schemas}
-        self.changes = changes.filter(pc.equal(changes["outcome"], "ok")).combine_chunks()
-        came = {"envelope": origin.envelope, "files": {"path": "in", "topic": "shop.t"}}
-        goes = {"envelope": target, "files": {"path": "out"}, "settings": settings_of(target)}
-        source = Source.model_validate({**came, "settings": dict(origin.settings)})
-        found = readers_of(source, [Target.model_validate(goes)], self.schemas.values())
-        (self.reader,) = found.values()
-        settings = registry.get(target).encode_settings(**settings_of(target))
-        self.settings = settings.for_source(reads, reading)
-
-    def messages(self, changes: pa.Table) -> list[dict[str, Any]]:
-        """Rows of the outbox."""
-        envelope = registry.get(self.target)
-        encoder = envelope.encoder(self.settings)
-        work = MessageBatches(encoder, self.target, "b1", self.schemas, envelope.bulk_writer)
-        rows = pa.Table.from_batches(list(work.convert(iter(changes.to_batches()))), OUTBOX)
-        assert pc.all(pc.equal(rows["outcome"], "ok")).as_py()
-        return rows.to_pylist()
+    settings: Any
+    schemas: dict[str, TableSchema]
+    changes: pa.Table
 
     def with_other_ids(self) -> pa.Table:
         """The same changes at other places of the order."""
@@ -105,6 +69,72 @@ class Batch:
             place = (row["partition"], row["offset"], row["index"])
             row["order_key"] = order_key(sequence, rank, *place, full)
         return pa.Table.from_pylist(rows, CHANGES)
+
+
+@cache
+def read_changes(name: str, bulk: str | None) -> Read:
+    """The changes of a source, for all targets; `bulk` is the setting by which they are read."""
+    assert bulk == os.environ.get("WAYBILL_BULK")
+    origin = SOURCES[name]
+    reads = registry.get(origin.envelope)
+    reading = reads.decode_settings(**dict(origin.settings))
+    history = History(96)
+    for key in range(FEW):
+        history.tell(0, False, (None, {"id": key, "v": "a"}), "insert")
+    for key in range(FEW):
+        history.tell(0, False, (history.rows[key], {"id": key, "v": "b"}), "update")
+    rows = [
+        {
+            **{field: getattr(m, field) for field in MESSAGE},
+            "headers": pairs(m.headers),
+            "batch": "b1",
+        }
+        for event in messages_of(origin, history)
+        for m in event
+    ]
+    archive = pa.RecordBatch.from_pylist(rows, ARCHIVE)
+    decoder = reads.decoder(reading, TableRules(dict.fromkeys(NAMES, RULES)))
+    decoding = ChangeBatches(decoder, "b1", None, reads.bulk_reader)
+    changes = pa.Table.from_batches(list(decoding.convert(iter([archive]))), CHANGES)
+    schemas = changes.filter(pc.equal(changes["outcome"], "schema")).to_pylist()
+    found = {r["schema_id"]: TableSchema.from_json(r["extra"]) for r in schemas}
+    accepted = changes.filter(pc.equal(changes["outcome"], "ok")).combine_chunks()
+    return Read(reading, found, accepted)
+
+
+@cache
+def other_ids(name: str, bulk: str | None) -> pa.Table:
+    return read_changes(name, bulk).with_other_ids()
+
+
+class Batch:
+    """The changes of a source, and what a target gets of them."""
+
+    def __init__(self, name: str, target: str) -> None:
+        self.name, self.target = name, target
+        origin, reads = SOURCES[name], registry.get(SOURCES[name].envelope)
+        read = read_changes(name, os.environ.get("WAYBILL_BULK"))
+        self.schemas, self.changes = dict(read.schemas), read.changes
+        came = {"envelope": origin.envelope, "files": {"path": "in", "topic": "shop.t"}}
+        goes = {"envelope": target, "files": {"path": "out"}, "settings": settings_of(target)}
+        source = Source.model_validate({**came, "settings": dict(origin.settings)})
+        found = readers_of(source, [Target.model_validate(goes)], self.schemas.values())
+        (self.reader,) = found.values()
+        settings = registry.get(target).encode_settings(**settings_of(target))
+        self.settings = settings.for_source(reads, read.settings)
+
+    def messages(self, changes: pa.Table) -> list[dict[str, Any]]:
+        """Rows of the outbox."""
+        envelope = registry.get(self.target)
+        encoder = envelope.encoder(self.settings)
+        work = MessageBatches(encoder, self.target, "b1", self.schemas, envelope.bulk_writer)
+        rows = pa.Table.from_batches(list(work.convert(iter(changes.to_batches()))), OUTBOX)
+        assert pc.all(pc.equal(rows["outcome"], "ok")).as_py()
+        return rows.to_pylist()
+
+    def with_other_ids(self) -> pa.Table:
+        """The same changes at other places of the order."""
+        return other_ids(self.name, os.environ.get("WAYBILL_BULK"))
 
     def wrong(self, messages: list[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
         """What the gate has against messages, by the place of their change."""

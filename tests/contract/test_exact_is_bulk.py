@@ -8,7 +8,9 @@ envelope and by its neighbour. How many went in bulk may not fall below the tabl
 from __future__ import annotations
 
 import tempfile
+from functools import cache
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -161,8 +163,30 @@ def _batches(messages: list[Message]) -> Iterator[pa.RecordBatch]:
         yield batch_of(messages[first : first + BLOCK])
 
 
-def read_both_ways(name: str, stream: Stream) -> Read:
-    expected, found = read(name, stream, bulk=False), read(name, stream, bulk=True)
+@cache
+def streams_of(name: str) -> dict[str, list[tuple[Stream, Read]]]:
+    """The streams of an envelope, each with what it says, message by message.
+
+    Several tests ask for each, and reading them takes longer than what most of these do.
+    """
+    folder = Path(_schemas().name, name)
+    folder.mkdir()
+    return {
+        kind: [(one, read(name, one, bulk=False)) for one in streams(name, str(folder))]
+        for kind, streams in STREAMS.items()
+    }
+
+
+@cache
+def _schemas() -> tempfile.TemporaryDirectory[str]:
+    """Where the schemas of streams lie until all tests have ended."""
+    return tempfile.TemporaryDirectory()
+
+
+def read_both_ways(name: str, stream: Stream, expected: Read | None = None) -> Read:
+    """What is read in bulk, held against what is read message by message."""
+    expected = expected or read(name, stream, bulk=False)
+    found = read(name, stream, bulk=True)
     (changes, schemas), (changes_found, schemas_found) = expected.contents(), found.contents()
     same(changes, changes_found)
     assert schemas_found == schemas
@@ -248,9 +272,8 @@ def counted(found: dict[str, int], floors: dict[str, Counts], name: str, what: s
 @pytest.mark.parametrize("name", NAMES)
 def test_reading(name):
     found = {}
-    for kind, streams in STREAMS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            found[kind] = sum(read_both_ways(name, one).in_bulk for one in streams(name, folder))
+    for kind, streams in streams_of(name).items():
+        found[kind] = sum(read_both_ways(name, *one).in_bulk for one in streams)
     counted(found, READ, name, "read")
 
 
@@ -259,12 +282,9 @@ def test_reading(name):
 def test_writing(target, neighbour):
     source = NAMES[NAMES.index(target) - 1] if neighbour else target
     found = {}
-    for kind, streams in STREAMS.items():
+    for kind, streams in streams_of(source).items():
         with tempfile.TemporaryDirectory() as folder:
-            found[kind] = sum(
-                write_both_ways(target, read(source, one, bulk=False), folder)
-                for one in streams(source, folder)
-            )
+            found[kind] = sum(write_both_ways(target, expected, folder) for _, expected in streams)
     counted(found, FROM_ANOTHER if neighbour else WRITTEN, target, "written")
 
 
@@ -272,9 +292,9 @@ def test_writing(target, neighbour):
 def test_converting(source):
     """What was refused, lost and skipped is counted the same both ways."""
     target = WRITERS[(NAMES.index(source) * 2 + 1) % len(WRITERS)]
-    for streams in STREAMS.values():
+    for streams in streams_of(source).values():
         with tempfile.TemporaryDirectory() as folder:
-            for stream in streams(source, folder):
+            for stream, _ in streams:
                 expected = converted(source, target, stream, folder, bulk=False)
                 found = converted(source, target, stream, folder, bulk=True)
                 same(expected.pop("made"), found.pop("made"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -24,6 +25,10 @@ from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
 from waybill.validate.comparing import MINE, THEIRS, Comparison
 from waybill.validate.readers import readers_of
+
+if TYPE_CHECKING:
+    from waybill.records import Change
+    from waybill.tables import TableRules
 
 NAMES = registry.names()
 EVERYTHING = Rule(
@@ -47,36 +52,67 @@ RULES = {
 
 
 PLACE = ("topic", "partition", "offset")
+UNUSED: Any = None
+"""In place of a decoder, where changes are written that were decoded already."""
 
 
-def exactly_mapped(
-    name: str, stream: Stream, rules: Rules
-) -> tuple[list[Any], dict[str, Any], set[Any]]:
-    """Rows of `changes` and schemas, change by change, and the places of halves of updates."""
-    decoder: Any = registry.get(name).decoder(stream.settings, stream.rules)  # type: ignore[misc]
-    mapper, rows = ChangeMapper(rules, stream.rules), ChangeRows(decoder, "batch")
-    plain = ChangeRows(decoder, "batch")
-    made: list[Any] = []
-    halves = set()
+class Decoded(NamedTuple):
+    """What the messages of a stream hold before anything is mapped."""
+
+    rules: TableRules
+    batches: list[pa.RecordBatch]
+    """Rows of `changes`, decoded in bulk."""
+    changes: list[tuple[Change, dict[str, Any]]]
+    """Changes that were decoded one by one, each with its row."""
+    halves: set[tuple[Any, ...]]
+    """The places of halves of updates."""
+
+
+@lru_cache(maxsize=1)
+def decoded(name: str, kind: str) -> list[Decoded]:
+    """The streams of an envelope, decoded once for all rules."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [_decoded(name, stream) for stream in STREAMS[kind](name, folder)]
+
+
+def _decoded(name: str, stream: Stream) -> Decoded:
+    envelope = registry.get(name)
+    decoder: Any = envelope.decoder(stream.settings, stream.rules)  # type: ignore[misc]
+    work = ChangeBatches(decoder, "batch", None, envelope.bulk_reader)
+    starts = range(0, len(stream.messages), 30)
+    batches = [batch_of(stream.messages[n : n + 30]) for n in starts]
+    made = list(work.convert(iter(batches)))
+    alone: Any = envelope.decoder(stream.settings, stream.rules)  # type: ignore[misc]
+    plain = ChangeRows(alone, "batch")
+    changes, halves = [], set()
     for message in stream.messages:
-        for change in decode_message(decoder, message):
+        for change in decode_message(alone, message):
             if change.half is not None:
                 halves.add((message.topic, message.partition, message.offset))
                 continue
-            # What is refused when it is written as a row is so before it is mapped.
             (row,) = [r for r in rows_written(plain, [change]) if r["outcome"] != "schema"]
-            if row["outcome"] != "ok":
-                made.append({k: row[k] for k in (*PLACE, "outcome")})
-                continue
-            mapped, why, sentence, _ = mapper.map(change)
-            if mapped is None:
-                outcome = "skipped" if sentence is None else "refused"
-                skip = {"outcome": outcome, "reason_kind": why}
-                made.append({**{k: row[k] for k in PLACE}, **skip})
-                continue
-            made += rows_written(rows, [mapped])
+            changes.append((change, row))
+    return Decoded(stream.rules, made, changes, halves)
+
+
+def exactly_mapped(found: Decoded, rules: Rules) -> tuple[list[Any], dict[str, Any]]:
+    """Rows of `changes` and schemas, change by change."""
+    mapper, rows = ChangeMapper(rules, found.rules), ChangeRows(UNUSED, "batch")
+    made: list[Any] = []
+    for change, row in found.changes:
+        # What is refused when it is written as a row is so before it is mapped.
+        if row["outcome"] != "ok":
+            made.append({k: row[k] for k in (*PLACE, "outcome")})
+            continue
+        mapped, why, sentence, _ = mapper.map(change)
+        if mapped is None:
+            outcome = "skipped" if sentence is None else "refused"
+            skip = {"outcome": outcome, "reason_kind": why}
+            made.append({**{k: row[k] for k in PLACE}, **skip})
+            continue
+        made += rows_written(rows, [mapped])
     schemas = {row["schema_id"]: row["extra"] for row in made if row["outcome"] == "schema"}
-    return [row for row in made if row["outcome"] != "schema"], schemas, halves
+    return [row for row in made if row["outcome"] != "schema"], schemas
 
 
 def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -87,9 +123,9 @@ def rows_written(rows: ChangeRows, changes: list[Any]) -> list[dict[str, Any]]:
     return rows.rows(changes).to_pylist()
 
 
+@pytest.mark.parametrize("which", RULES)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.parametrize("which", RULES)
 def test_mapped_by_columns_as_one_by_one(name, kind, which):
     assert mapped_the_same(name, kind, RULES[which]) or which == "where false"
 
@@ -104,28 +140,21 @@ def test_joined_by_columns_as_one_by_one(name):
 
 def mapped_the_same(name: str, kind: str, rules: Rules) -> int:
     """How many changes were taken, by columns and one by one with the same result."""
-    envelope = registry.get(name)
     seen = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for stream in STREAMS[kind](name, folder):
-            decoder = envelope.decoder(stream.settings, stream.rules)
-            work = ChangeBatches(decoder, "batch", None, envelope.bulk_reader)
-            batches = [
-                batch_of(stream.messages[n : n + 30]) for n in range(0, len(stream.messages), 30)
-            ]
-            decoding = MappedDecoding(rules, stream.rules, bags=None)
-            mapped = list(decoding.of(work.convert(iter(batches))))
-            found = pa.Table.from_batches(mapped, CHANGES).to_pylist()
-            expected, schemas, halves = exactly_mapped(name, stream, rules)
-            expected = [one for one in expected if place_of(one) not in halves]
-            rows = [one for one in found if one["outcome"] != "schema"]
-            rows = [one for one in rows if place_of(one) not in halves]
-            assert len(rows) == len(expected)
-            for row, wanted in zip(rows, expected, strict=True):
-                assert {key: row[key] for key in wanted} == wanted
-            known = {r["schema_id"]: r["extra"] for r in found if r["outcome"] == "schema"}
-            assert schemas.items() <= known.items()
-            seen += sum(row["outcome"] == "ok" for row in rows)
+    for one in decoded(name, kind):
+        decoding = MappedDecoding(rules, one.rules, bags=None)
+        mapped = list(decoding.of(iter(one.batches)))
+        found = pa.Table.from_batches(mapped, CHANGES).to_pylist()
+        expected, schemas = exactly_mapped(one, rules)
+        expected = [row for row in expected if place_of(row) not in one.halves]
+        rows = [row for row in found if row["outcome"] != "schema"]
+        rows = [row for row in rows if place_of(row) not in one.halves]
+        assert len(rows) == len(expected)
+        for row, wanted in zip(rows, expected, strict=True):
+            assert {key: row[key] for key in wanted} == wanted
+        known = {r["schema_id"]: r["extra"] for r in found if r["outcome"] == "schema"}
+        assert schemas.items() <= known.items()
+        seen += sum(row["outcome"] == "ok" for row in rows)
     return seen
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,11 @@ from waybill.driver.work import MOST_ORDERS, Work
 
 TOKEN = "the token of the tests"
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
+
+# Each request would read all certificates of this machine anew, although none here needs one.
+CERTIFICATES = httpx.create_ssl_context()
+get = partial(httpx.get, verify=CERTIFICATES)
+post = partial(httpx.post, verify=CERTIFICATES)
 
 
 class Context:
@@ -111,12 +117,12 @@ def test_a_long_body_without_the_token_is_neither_read_nor_kept(url) -> None:
 
 def test_the_token_is_asked_for_before_anything_is_said_of_the_body(url) -> None:
     for body in (b"{", b"[]", b"{}", b"\xff"):
-        answer = httpx.post(f"{url}/stages", content=body)
+        answer = post(f"{url}/stages", content=body)
         assert answer.status_code == 401
         assert answer.json() == {"detail": "this is not the driver's token"}
-        assert httpx.post(f"{url}/stages", content=body, headers=ALLOWED).status_code == 422
+        assert post(f"{url}/stages", content=body, headers=ALLOWED).status_code == 422
     for path in ("/", "/docs", "/nowhere"):
-        assert httpx.get(f"{url}{path}").status_code == 401
+        assert get(f"{url}{path}").status_code == 401
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -124,7 +130,7 @@ def test_an_order_has_a_bounded_length(url, declared) -> None:
     body = b" " * (door.MOST_BYTES + 1)
     content = body if declared else iter([body[:1000], body[1000:]])
     with suppress(httpx.WriteError, httpx.ReadError):  # the driver has hung up
-        answer = httpx.post(f"{url}/stages", content=content, headers=ALLOWED)
+        answer = post(f"{url}/stages", content=content, headers=ALLOWED)
         assert answer.status_code == 413
 
 
@@ -157,7 +163,7 @@ def test_an_answer_may_take_longer_than_a_request(url, order, stage, monkeypatch
         return {"report": {}}
 
     stage(slow)
-    answer = httpx.post(f"{url}/stages", json=order, headers=ALLOWED)
+    answer = post(f"{url}/stages", json=order, headers=ALLOWED)
     assert json.loads(answer.text.splitlines()[-1]) == {"result": {"report": {}}}
 
 
@@ -172,13 +178,13 @@ def test_orders_wait_in_a_bounded_queue_and_health_answers_meanwhile(url, order,
     with ThreadPoolExecutor(90) as clients:
         try:
             asked = [
-                clients.submit(httpx.post, f"{url}/stages", json=order, headers=ALLOWED, timeout=60)
+                clients.submit(post, f"{url}/stages", json=order, headers=ALLOWED, timeout=60)
                 for _ in range(90)
             ]
             while sum(one.done() for one in asked) < 90 - MOST_ORDERS:
                 time.sleep(0.05)
             started = time.monotonic()
-            assert httpx.get(f"{url}/health").json() == {"status": "busy"}
+            assert get(f"{url}/health").json() == {"status": "busy"}
             assert time.monotonic() - started < 2
             refused = [one.result() for one in asked if one.done()]
         finally:
@@ -188,7 +194,7 @@ def test_orders_wait_in_a_bounded_queue_and_health_answers_meanwhile(url, order,
         done = [one.result() for one in asked if one.result().status_code == 200]
     assert len(done) == MOST_ORDERS
     # There is room again.
-    assert httpx.post(f"{url}/stages", json=order, headers=ALLOWED).status_code == 200
+    assert post(f"{url}/stages", json=order, headers=ALLOWED).status_code == 200
 
 
 def test_only_migrations_of_the_folder_are_run(url, order, folder, tmp_path) -> None:
@@ -205,7 +211,7 @@ def test_only_migrations_of_the_folder_are_run(url, order, folder, tmp_path) -> 
         "/nowhere/at/all.yaml",
         "a\0b.yaml",
     ):
-        answer = httpx.post(f"{url}/stages", json={**order, "migration": path}, headers=ALLOWED)
+        answer = post(f"{url}/stages", json={**order, "migration": path}, headers=ALLOWED)
         assert answer.status_code == 403
         assert "below the driver's folder of migrations" in answer.json()["detail"]
         assert "hidden" not in answer.text
@@ -213,11 +219,11 @@ def test_only_migrations_of_the_folder_are_run(url, order, folder, tmp_path) -> 
 
 def test_nothing_of_a_file_comes_back_in_errors(url, order, folder) -> None:
     (folder / "demo.yaml").write_text("root_x_0_0: hidden\nname: [\n")
-    answer = httpx.post(f"{url}/stages", json=order, headers=ALLOWED)
+    answer = post(f"{url}/stages", json=order, headers=ALLOWED)
     result = json.loads(answer.text.splitlines()[-1])["result"]
     assert result["error"]["message"].startswith("demo.yaml cannot be used as a migration")
     (folder / "demo.yaml").write_text("root_x_0_0: hidden\nname: {hidden: 1}\n")
-    answer = httpx.post(f"{url}/stages", json=order, headers=ALLOWED)
+    answer = post(f"{url}/stages", json=order, headers=ALLOWED)
     assert "hidden" not in answer.text
     assert "root_x" not in answer.text
 
@@ -226,9 +232,7 @@ def test_nothing_of_a_file_comes_back_in_errors(url, order, folder) -> None:
 def test_connections_that_no_environment_holds_leave_nothing_in_it(url, order, name) -> None:
     connections = {"good": "secret", name: "x"}
     before = dict(os.environ)
-    answer = httpx.post(
-        f"{url}/stages", json={**order, "connections": connections}, headers=ALLOWED
-    )
+    answer = post(f"{url}/stages", json={**order, "connections": connections}, headers=ALLOWED)
     assert answer.status_code == 422
     assert "secret" not in answer.text
     assert dict(os.environ) == before
