@@ -17,11 +17,12 @@ from waybill.mapping.sql import (
     EXACT,
     SP_RENAME,
     UnreadableStatement,
-    dialects_of,
-    parse,
+    partly_read,
+    read,
+    readings,
     without_front,
 )
-from waybill.mapping.statements import table_called
+from waybill.mapping.statement_tables import table_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -102,10 +103,9 @@ def table_renames(text: str, dialect: str) -> tuple[tuple[TableName, TableName],
         return ()
     from sqlglot import exp
 
-    for name in dialects_of(dialect):
-        statement = parse(text, name)
-        if isinstance(statement, exp.Alter):
-            return tuple(_altered(statement))
+    for reading in (*readings(text, dialect), *partly_read(text, dialect)):
+        if isinstance(reading.tree, exp.Alter):
+            return tuple(_altered(reading.tree))
     raise UnreadableStatement(text)
 
 
@@ -180,8 +180,6 @@ def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> 
 
 def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]:
     """What a statement says of names of tables, also where it is not read any further."""
-    from sqlglot import exp
-
     if (stated := _by_sql_server(text)) is not None:
         return stated
     try:
@@ -190,8 +188,7 @@ def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]
         found = ()
     if found:
         return list(found)
-    read = (parse(text, name) for name in dialects_of(source.dialect))
-    if any(tree is not None and not isinstance(tree, exp.Command) for tree in read):
+    if read(text, source.dialect) is not None:
         return []
     pairs: list[tuple[TableName, TableName]] = []
     if start := _ANYWHERE.search(text):

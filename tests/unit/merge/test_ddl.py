@@ -132,6 +132,21 @@ def test_a_name_is_spelled_as_the_database_spells_it(dialect, name, meant, exact
         assert meant in (*found.defaults, *found.dropped)
 
 
+@pytest.mark.parametrize("dialect", ["", "streamx", "mysql"])
+def test_names_in_double_quotes(dialect):
+    """MySQL takes them for texts, unless it is set to take them for names."""
+    found = read_alteration('ALTER TABLE t DROP COLUMN "a", ADD "b" INT DEFAULT 5', dialect)
+    assert found is not None
+    assert (found.dropped, found.defaults) == (("a",), {"b": "5"})
+    found = read_alteration('ALTER TABLE t CHANGE "a" "b" INT', dialect)
+    assert found is not None
+    assert found.renamed == (("a", "b"),)
+    found = read_alteration('ALTER TABLE t ADD b VARCHAR(9) DEFAULT "a" COMMENT "c"', dialect)
+    assert found is not None
+    assert found.defaults == {"b": "a"}
+    assert emptied_tables('DROP TABLE "s"."a", b', dialect) == (("s", "a"), ("b",))
+
+
 @pytest.mark.parametrize("front", FRONTS)
 def test_comments_in_front_of_a_statement(front):
     found = read_alteration(f"{front}ALTER TABLE t ADD a INT DEFAULT 1")
