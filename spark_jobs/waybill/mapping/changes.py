@@ -265,16 +265,20 @@ class ChangeMapper:
         return StatementTables(schema, mapped, self._named, self._is_ruled)
 
     def _is_ruled(self, schema: TableSchema) -> bool:
-        return any(rule.names or rule.of_columns for rule in self.rules.rules_of(schema))
+        rules = self.rules.rules_of(self._as_ruled(schema))
+        return any(rule.names or rule.of_columns for rule in rules)
 
     def _named(self, schema: TableSchema) -> MappedTable | None:
-        """What becomes of a table that a statement names, maybe in another case of letters."""
-        if not self.rules.rules_of(schema):
-            patterns = [pattern for rule in self.rules.of_tables for pattern in rule.tables]
-            for other in spellings_of(schema, patterns):
-                if self.rules.rules_of(other):
-                    return self.of(other)
-        return self.of(schema)
+        """What becomes of a table that a statement names."""
+        return self.of(self._as_ruled(schema))
+
+    def _as_ruled(self, schema: TableSchema) -> TableSchema:
+        """A table that a statement names, in the case of letters in which rules name it."""
+        if self.rules.rules_of(schema):
+            return schema
+        patterns = [pattern for rule in self.rules.of_tables for pattern in rule.tables]
+        others = spellings_of(schema, patterns)
+        return next((other for other in others if self.rules.rules_of(other)), schema)
 
     def joined(self, operation: str, text: str | None, mapped: MappedTable) -> MappedTable | None:
         """The joined table that an event is about, None where it is about another one.

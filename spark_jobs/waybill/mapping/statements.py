@@ -91,20 +91,18 @@ def _mapped(spliced: Splices, tables: StatementTables, own: MappedTable) -> str 
     nodes = list(tree.find_all(exp.Table))
     found = {id(node): tables.of(node) for node in nodes}
     if isinstance(tree, exp.Alter) and (tree.args.get("kind") or "TABLE") == "TABLE":
-        options = tree.args.get("options") or ()
-        if any(isinstance(option, exp.ToTableProperty) for option in options):
-            # Two names of a table where one belongs: nobody knows what is meant.
-            return None
-        about = found.get(id(tree.this))
-        if about is None or not _actions_left(spliced, tables, about):
-            return None
+        stays = _alter_stays(spliced, tables, own, found.get(id(tree.this)))
     elif isinstance(tree, exp.Drop | exp.TruncateTable):
         emptied = tables_emptied(tree)
         kept = [found[id(node)] is not None for node in emptied]
-        if emptied and not any(kept):
-            return None
-        take_out(spliced, emptied, kept)
-    elif not all(_may_be_told(tree, node, found[id(node)]) for node in nodes):
+        stays = any(kept) or not emptied
+        if stays:
+            take_out(spliced, emptied, kept)
+    else:
+        stays = own.columns_stay and all(
+            _may_be_told(tree, node, found[id(node)]) for node in nodes
+        )
+    if not stays:
         return None
     for node in tree.find_all(exp.Table):
         if node.args.get("this") and not _is_index(node):
@@ -115,6 +113,29 @@ def _mapped(spliced: Splices, tables: StatementTables, own: MappedTable) -> str 
     return spliced.text_of() if spliced.changes else spliced.text
 
 
+def _alter_stays(
+    spliced: Splices, tables: StatementTables, own: MappedTable, about: MappedTable | None
+) -> bool:
+    """Whether anything of an ALTER TABLE is left, which gets the new names of columns.
+
+    Args:
+        spliced: the statement.
+        tables: what becomes of the tables that it names.
+        own: what becomes of the table that its message names.
+        about: what becomes of the one that it alters, None where that is left out.
+    """
+    from sqlglot import exp
+
+    options = spliced.tree.args.get("options") or ()
+    if any(isinstance(option, exp.ToTableProperty) for option in options):
+        # Two names of a table where one belongs: nobody knows what is meant.
+        return False
+    if about is None or (about is not own and not own.columns_stay):
+        # The merge goes by the table that the message names.
+        return False
+    return _actions_left(spliced, tables, about)
+
+
 _TOLD = ("", "TABLE", "VIEW", "INDEX")
 """Kinds of things that statements define which get new names."""
 
@@ -122,7 +143,8 @@ _SPACES = ("DATABASE", "SCHEMA")
 """Kinds of things that hold tables."""
 
 _OF_NO_TABLE = re.compile(
-    rf"(?>{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*+(?:GRANT|REVOKE|FLUSH|BEGIN|COMMIT|ROLLBACK|"
+    rf"(?!.*\b(?:TABLE|VIEW|INDEX|TRIGGER|AS|DO)\b)(?>{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*+"
+    r"(?:GRANT|REVOKE|FLUSH|BEGIN|COMMIT|ROLLBACK|"
     r"(?:CREATE|ALTER|DROP|RENAME|SET)\s+(?:USER|ROLE|DATABASE|SCHEMA|PASSWORD|TABLESPACE))\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -138,9 +160,10 @@ def _names_ruled(text: str, tables: StatementTables) -> bool:
         return False
     for found in _NAMES.finditer(text):
         parts = [part.strip('`"[]') for part in re.findall(_NAME, found[1] or "")]
-        named = tables.named(parts)
-        if named is not None and named is not tables.source and tables.ruled(named):
-            return True
+        # The last part may be a column.
+        for named in (tables.named(parts), tables.named(parts[:-1])):
+            if named is not None and named is not tables.source and tables.ruled(named):
+                return True
     return False
 
 

@@ -436,3 +436,38 @@ def test_comments_go_where_columns_are_hidden_and_what_mysql_executes_in_them():
     assert told(text, PEOPLE, place("people")) == ("ALTER TABLE people ADD b int", None)
     made = told("DROP TABLE orders /* so */ /*!50600 CASCADE */", PARTNERS, place(None))
     assert made == ("DROP TABLE partners.orders", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE elsewhere.people ADD b int DEFAULT 5",
+        "ALTER TABLE shop.other ADD email text DEFAULT 'alice@x.org'",
+        "CREATE TABLE elsewhere.people (email text DEFAULT 'alice@x.org')",
+    ],
+)
+def test_what_defines_another_table_is_not_told_as_of_one_with_hidden_columns(text):
+    """The merge goes by the message."""
+    assert told(text, PEOPLE, place("people", dialect="mysql")) == (None, STATEMENT)
+    assert told(text, PEOPLE, place("other", dialect="mysql")) == (text, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COMMENT ON COLUMN shop.people.email IS 'alice@x.org'",
+        "CREATE TRIGGER t BEFORE INSERT ON people FOR EACH ROW SET NEW.email = 'alice@x.org'",
+        "CREATE PROCEDURE p() INSERT INTO shop.people VALUES (1, 'alice@x.org')",
+        "CREATE VIEW v AS SELECT * FROM people WHERE email <> 'alice@x.org'",
+        "CREATE INDEX i ON people (id) WHERE email <> 'alice@x.org'",
+        "BEGIN NOT ATOMIC ALTER TABLE people ADD email text DEFAULT 'alice@x.org'; END",
+        "CREATE SCHEMA shop CREATE TABLE people (email text DEFAULT 'alice@x.org')",
+        "alter table SHOP.PEOPLE add EMAIL varchar(99) default 'alice@x.org'",
+        "alter table SHOP.PEOPLE add EMAIL varchar(99) compressed default 'alice@x.org'",
+    ],
+)
+def test_what_else_names_a_table_with_hidden_columns_is_not_told(text):
+    for table in ("other", None):
+        assert told(text, PEOPLE, place(table)) == (None, STATEMENT)
+    unknown = Rules(of_tables=(Rule(("shop.p*",), drop=("email",)),))
+    assert told(text, unknown, place(None)) == (None, STATEMENT)
