@@ -131,8 +131,11 @@ def _altered(statement: exp.Alter) -> Iterator[tuple[TableName, TableName]]:
         # An index or a view has no rows.
         return
     for action in statement.args.get("actions") or ():
-        if isinstance(action, exp.AlterRename):
-            yield _parts(statement.this), _parts(action.this)
+        if not isinstance(action, exp.AlterRename):
+            continue
+        old, new = _parts(statement.this), _parts(action.this)
+        if old and new:
+            yield old, new
 
 
 def _parts(table: exp.Expr) -> TableName:
@@ -229,12 +232,12 @@ def _in_the_end(
     A name may be given on: `RENAME TABLE a TO tmp, b TO a, tmp TO b`. Tools that alter a table by a
     copy of it end with such a statement, and the table keeps its name.
     """
-    pairs = list(pairs)
+    pairs = [(old, new) for old, new in pairs if old and new]
     kept = swapped((texts_of(old), texts_of(new)) for old, new in pairs)
     origins: dict[str, TableSchema] = {}
     found: dict[str, TableSchema] = {}
     for old, new in pairs:
-        if not old or not new or texts_of(old) in kept:
+        if texts_of(old) in kept:
             continue
         was = _called(old, source)
         if was.qualified_name.casefold() == source.qualified_name.casefold():

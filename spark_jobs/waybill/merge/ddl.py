@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -186,6 +186,9 @@ def _changed_names(statement: exp.Alter) -> Iterator[tuple[str, str]]:
 
 _UNCLEAR: Any = object()
 
+_DIGITS = Context(prec=2000)
+"""More than any database has in a number of a table."""
+
 
 def _existing_value(column: exp.ColumnDef, dialect: str, reads_types: bool) -> Any:
     """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be determined."""
@@ -272,9 +275,14 @@ def _as_text(text: str, logical: LogicalType) -> Any:
         except ArithmeticError:
             return _UNCLEAR
         scale = logical.scale if kind == "decimal" else 0 if logical.is_integer else None
+        if not number.is_finite() or abs(number.adjusted()) > _DIGITS.prec:
+            return _UNCLEAR
         if scale is None:
             return format(number, "f")
-        exact = round(number, scale)
+        try:
+            exact = number.quantize(Decimal(1).scaleb(-scale), context=_DIGITS)
+        except ArithmeticError:
+            return _UNCLEAR
         return format(exact, "f") if exact == number else _UNCLEAR
     if kind == "boolean":
         return {"0": "false", "1": "true"}.get(text, _UNCLEAR)

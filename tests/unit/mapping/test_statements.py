@@ -471,3 +471,8 @@ def test_what_else_names_a_table_with_hidden_columns_is_not_told(text):
         assert told(text, PEOPLE, place(table)) == (None, STATEMENT)
     unknown = Rules(of_tables=(Rule(("shop.p*",), drop=("email",)),))
     assert told(text, unknown, place(None)) == (None, STATEMENT)
+
+
+def test_a_name_that_cannot_be_read_ends_no_batch():
+    text = 'ALTER TABLE "orders" RENAME INDEX [a] TO b'
+    assert told(text, PEOPLE, place("x", dialect="postgresql")) == (None, STATEMENT)
