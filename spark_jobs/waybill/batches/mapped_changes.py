@@ -9,12 +9,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waybill.batches.message_rows import CHANGE, changes_of
+from waybill.batches.message_rows import CHANGE, changes_of, text_of
 from waybill.lake_columns import MESSAGE_PLACE, TABLE_PARTS
 from waybill.mapping.carried import STATEMENTS, carried_with, without_statements
 from waybill.mapping.changes import (
@@ -39,10 +38,8 @@ if TYPE_CHECKING:
     from waybill.mapping.rules import Rules
     from waybill.mapping.shards import Emptied, Floor, Several
     from waybill.mapping.table import MappedTable
-    from waybill.records import Change, TableSchema
+    from waybill.records import TableSchema
     from waybill.tables import TableRules
-
-_json = msgspec.json.Encoder().encode
 
 
 _EDITED = ("before", "after", "key", "old_key", "extra", "ddl_text")
@@ -149,6 +146,8 @@ class MappedChanges:
         changed = np.array([m is not None and not m.same for m in found] + [False], np.bool_)
         if changed.any():
             rows = self._changed(rows, found, numbers, changed, why, apart)
+        if self.mapping.maps_statements:
+            rows = self._elsewhere(rows, found, numbers, why)
         for place, one in several.items():
             rows = self._apart(rows, place, one, why)
         arrays = [pa.array(texts, pa.string()) for texts in (why, sentences)]
@@ -271,7 +270,7 @@ class MappedChanges:
                 made, reason, sentence, _ = self.mapping.map(change)
                 why[places[number]], sentences[places[number]] = reason, sentence
                 for name, texts in edited.items():
-                    texts.append(None if made is None else _text_of(made, name))
+                    texts.append(None if made is None else text_of(made, name))
                 number += 1
         left_out = np.array([why[place] is not None for place in places.tolist()])
         kept = places[~left_out]
@@ -320,6 +319,28 @@ class MappedChanges:
             rows = _edited(rows, "extra", named, of, _extra)
         return self._statements(rows, named, of, why)
 
+    def _elsewhere(
+        self, rows: pa.Table, found: list[MappedTable | None], numbers: Any, why: Any
+    ) -> pa.Table:
+        """Rows with statements of tables that stay as they are, which may name others."""
+        if "ddl_text" not in rows.schema.names:
+            return rows
+        every = [*found, self.mapping.of(NOWHERE)]
+        same = np.array([m is not None and m.same for m in every], np.bool_)[numbers]
+        told = pc.is_in(rows.column("operation"), value_set=pa.array(OF_TABLES))
+        asked: Any = pc.and_(pc.is_valid(rows.column("ddl_text")), told)
+        places = np.flatnonzero(np.asarray(asked) & same)
+        places = np.array([place for place in places.tolist() if why[place] is None], np.int64)
+        before = _taken(rows, "ddl_text", places)
+        rows = self._statements(rows, places, [every[n] for n in numbers[places].tolist()], why)
+        after = _taken(rows, "ddl_text", places)
+        pairs = zip(places.tolist(), before, after, strict=True)
+        other = np.array([place for place, one, now in pairs if one != now], np.int64)
+        if not len(other) or "extra" not in rows.schema.names:
+            return rows
+        of = [every[n] for n in numbers[other].tolist()]
+        return _edited(rows, "extra", other, of, lambda text, m: carried_with(text.encode(), m))
+
     def _statements(
         self, rows: pa.Table, named: Any, of: list[MappedTable | None], why: Any
     ) -> pa.Table:
@@ -367,9 +388,10 @@ class MappedChanges:
             why: for each row of all why it is left out.
         """
         for place, mapped, kind, text in zip(places.tolist(), tables, kinds, texts, strict=True):
-            if mapped is None or mapped.join is None or kind not in OF_TABLES:
+            joined = None if mapped is None else self.mapping.joined(kind, text, mapped)
+            if joined is None:
                 continue
-            result = self.mapping.of_shard(kind, text, mapped)
+            result = self.mapping.of_shard(kind, text, joined)
             if result.why is not None:
                 why[place] = result.why
             if result.emptied:
@@ -408,25 +430,6 @@ class MappedChanges:
             Event(operation, time, None if order is None else read_order_key(order)[0])
             for operation, time, order in zip(operations, times, orders, strict=True)
         ]
-
-
-def _text_of(change: Change, name: str) -> str | None:
-    """What a column of `changes` holds of a change."""
-    if name == "operation":
-        return change.operation
-    if name == "ddl_text":
-        return change.ddl_text
-    if name == "extra":
-        return None if change.extra is None else change.extra.decode()
-    if change.operation not in ROW_OPERATIONS:
-        return None
-    if name == "key":
-        image = change.key_image()
-    elif name == "old_key":
-        image = change.old_key_image()
-    else:
-        image = change.before if name == "before" else change.after
-    return None if image is None else _json(image).decode()
 
 
 def _extra(text: str, mapped: MappedTable) -> bytes | None:

@@ -14,7 +14,7 @@ from waybill.errors import Refusal, WaybillError
 from waybill.lake_columns import CHANGES, OUTBOX, columns_of
 from waybill.order import read_order_key
 from waybill.protocol import Encoded, Encoder
-from waybill.records import NO_TABLE, Change, Message, TableSchema
+from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.zoned import count_zones
 
 CHANGE = columns_of(
@@ -24,6 +24,7 @@ CHANGE = columns_of(
 )
 """What encoders need of a row of `changes`, in the order in which `changes_of` unpacks it."""
 
+_json = msgspec.json.Encoder().encode
 _NO_MESSAGE = [Encoded(None, None)]
 
 
@@ -153,3 +154,22 @@ def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterat
             ddl_text=ddl_text,
             extra=None if extra is None else extra.encode(),
         )
+
+
+def text_of(change: Change, name: str) -> str | None:
+    """What a column of `changes` holds of a change."""
+    if name == "operation":
+        return change.operation
+    if name == "ddl_text":
+        return change.ddl_text
+    if name == "extra":
+        return None if change.extra is None else change.extra.decode()
+    if change.operation not in ROW_OPERATIONS:
+        return None
+    if name == "key":
+        image = change.key_image()
+    elif name == "old_key":
+        image = change.old_key_image()
+    else:
+        image = change.before if name == "before" else change.after
+    return None if image is None else _json(image).decode()

@@ -23,6 +23,7 @@ from waybill.mapping.shards import (
     of_several,
     of_shard,
 )
+from waybill.mapping.statement_tables import StatementTables, spellings_of, subject
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
 from waybill.mapping.table import Event, MappedTable
 from waybill.mapping.table_renames import check_table_renames
@@ -118,6 +119,8 @@ class ChangeMapper:
     ) -> None:
         self.rules = rules
         self._shows_less = rules.shows_less
+        self.maps_statements = any(rule.names or rule.of_columns for rule in rules.of_tables)
+        """Whether statements may say something of tables that another name or columns get."""
         self._history = history
         self._bags = bags
         self._declared = declared
@@ -179,12 +182,13 @@ class ChangeMapper:
             left = without_statements(change.extra, change.operation in ROW_OPERATIONS)
             if left is not change.extra:
                 change = msgspec.structs.replace(change, extra=left)
-        if mapped.same:
-            return Mapped(change)
-        if mapped.join is not None and change.operation in OF_TABLES:
-            result = self.of_shard(change.operation, change.ddl_text, mapped)
+        joined = self.joined(change.operation, change.ddl_text, mapped)
+        if joined is not None:
+            result = self.of_shard(change.operation, change.ddl_text, joined)
             if result.why is not None:
                 return result
+        if mapped.same:
+            return self._told(change, mapped)
         if mapped.holds is not None:
             return self._where_met(change, mapped, mapped.holds)
         return self._made(change, mapped, False)
@@ -233,8 +237,9 @@ class ChangeMapper:
 
     def several(self, operation: str, text: str | None, schema: TableSchema) -> Several | None:
         """What a statement means that empties several tables; see `of_several`."""
-        asked = operation == "ddl" and self.rules.joins
-        return of_several(text, schema, self.of) if asked else None
+        if operation != "ddl" or not self.rules.joins:
+            return None
+        return of_several(text, self._tables_of(schema, self.of(schema)))
 
     def hides(
         self, operation: str, schema: TableSchema, text: str | None, extra: bytes | str | None
@@ -256,6 +261,40 @@ class ChangeMapper:
             return tells_rows(text, extra)
         return (text is not None and changes_rows(text, schema.dialect)) or tells_rows(None, extra)
 
+    def _tables_of(self, schema: TableSchema, mapped: MappedTable | None) -> StatementTables:
+        return StatementTables(schema, mapped, self._named, self._is_ruled)
+
+    def _is_ruled(self, schema: TableSchema) -> bool:
+        rules = self.rules.rules_of(self._as_ruled(schema))
+        return any(rule.names or rule.of_columns for rule in rules)
+
+    def _named(self, schema: TableSchema) -> MappedTable | None:
+        """What becomes of a table that a statement names."""
+        return self.of(self._as_ruled(schema))
+
+    def _as_ruled(self, schema: TableSchema) -> TableSchema:
+        """A table that a statement names, in the case of letters in which rules name it."""
+        if self.rules.rules_of(schema):
+            return schema
+        patterns = [pattern for rule in self.rules.of_tables for pattern in rule.tables]
+        others = spellings_of(schema, patterns)
+        return next((other for other in others if self.rules.rules_of(other)), schema)
+
+    def joined(self, operation: str, text: str | None, mapped: MappedTable) -> MappedTable | None:
+        """The joined table that an event is about, None where it is about another one.
+
+        Args:
+            operation: what the event is.
+            text: its statement.
+            mapped: the table that its message names.
+        """
+        if operation not in OF_TABLES:
+            return None
+        about = mapped
+        if operation == "ddl" and text is not None and self.rules.joins:
+            about = subject(text, self._tables_of(mapped.source, mapped)) or mapped
+        return None if about.join is None else about
+
     def of_shard(self, operation: str, text: str | None, mapped: MappedTable) -> Mapped:
         """What becomes of a TRUNCATE or statement of one of the joined tables, but its text.
 
@@ -272,12 +311,30 @@ class ChangeMapper:
 
         One that changes rows has the values of the source, so it is told only of a table whose rows
         are all taken as they are.
+
+        Args:
+            text: the statement, which may name other tables, too.
+            mapped: the table that its message names, which may be none.
         """
-        if text is None or mapped.same:
-            return text
-        if mapped.schema_stays:
-            return None if changes_rows(text, mapped.source.dialect) else text
-        return mapped_statement(text, mapped, self.of)
+        if text is None:
+            return None
+        if not self.maps_statements:
+            hidden = not mapped.rows_stay and changes_rows(text, mapped.source.dialect)
+            return None if hidden else text
+        return mapped_statement(text, self._tables_of(mapped.source, mapped))
+
+    def _told(self, change: Change, mapped: MappedTable) -> Mapped:
+        """An event of a table that stays as it is, whose statement may name others."""
+        text = change.ddl_text
+        if text is None or change.operation not in OF_TABLES:
+            return Mapped(change)
+        told = self.statement(text, mapped)
+        if told is None and change.operation != "truncate":
+            return Mapped(None, STATEMENT)
+        if told == text:
+            return Mapped(change)
+        extra = None if change.extra is None else carried_with(change.extra, mapped)
+        return Mapped(msgspec.structs.replace(change, ddl_text=told, extra=extra))
 
     def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from waybill.mapping.column_renames import exact_name, renames_by_procedure, renames_in
-from waybill.mapping.sql import NUMBERED
-from waybill.mapping.statements import parsed, table_named
+from waybill.mapping.column_renames import renames_by_procedure, renames_in
+from waybill.mapping.sql import NUMBERED, exact_name, read
+from waybill.mapping.statement_tables import table_named
 from waybill.order import FULL_ROW, sequence_of, time_in_order
 
 if TYPE_CHECKING:
@@ -157,12 +157,10 @@ def column_statements(change: Change) -> Iterator[tuple[TableSchema, ColumnState
         altered = _as_rows_call_it(rename.table, source)
         yield altered, told(rename.old, False)
         yield altered, told(rename.new, False)
-    found = parsed(change.ddl_text, source.dialect)
-    if found is None:
+    found = read(change.ddl_text, source.dialect)
+    if found is None or not isinstance(found.tree, exp.Alter):
         return
-    tree, dialect = found
-    if not isinstance(tree, exp.Alter):
-        return
+    tree, dialect = found.tree, found.dialect
     named = table_named(tree.this, source) if isinstance(tree.this, exp.Table) else None
     altered = _as_rows_call_it(named, source)
     for name, null in _columns(tree, dialect, altered):
@@ -181,15 +179,15 @@ def _columns(tree: exp.Alter, dialect: str, source: TableSchema) -> Iterator[tup
     from sqlglot import exp
 
     for old, new in renames_in(tree):
-        yield exact_name(old, source), False
-        yield exact_name(new, source), False
+        yield exact_name(old, source.dialect), False
+        yield exact_name(new, source.dialect), False
     for action in tree.args.get("actions") or ():
         if isinstance(action, exp.ColumnDef | exp.Schema):
             for column in action.find_all(exp.ColumnDef):
-                yield exact_name(column.this, source), _is_null(column, dialect)
+                yield exact_name(column.this, source.dialect), _is_null(column, dialect)
         elif isinstance(action, exp.Drop):
             for dropped in action.find_all(exp.Column):
-                yield exact_name(dropped.this, source), False
+                yield exact_name(dropped, source.dialect), False
 
 
 def _is_null(column: exp.ColumnDef, dialect: str) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.shadows import shadow_of
-from waybill.mapping.sql import EXACT, SP_RENAME
-from waybill.mapping.statements import parsed, table_called, table_named
+from waybill.mapping.sql import BLANK, EXACT, SP_RENAME, exact_name, read
+from waybill.mapping.statement_tables import table_called, table_named
 from waybill.records import intern_schema
 
 if TYPE_CHECKING:
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     Find = Callable[[TableSchema], MappedTable | None]
 
 _HINT = re.compile(r"rename|change", re.IGNORECASE)
-_NAME = r"(`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*)"
+_NAME = r"(`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|\w[\w$#]*+)"
+_IF_EXISTS = rf"(?:if\b{BLANK}\bexists\b{BLANK})?"
 _PAIRS = re.compile(
-    rf"\brename\s+column\s+(?:if\s+exists\s+)?{_NAME}\s+to\s+{_NAME}"
-    rf"|\bchange\s+(?:column\s+)?(?:if\s+exists\s+)?{_NAME}\s+{_NAME}",
-    re.IGNORECASE,
+    rf"\brename\b{BLANK}\bcolumn\b{BLANK}{_IF_EXISTS}{_NAME}{BLANK}\bto\b{BLANK}{_NAME}"
+    rf"|\bchange\b{BLANK}(?:column\b{BLANK})?{_IF_EXISTS}{_NAME}{BLANK}{_NAME}",
+    re.IGNORECASE | re.DOTALL,
 )
 """What renames a column in a statement that is not read any further."""
 _SP_PARTS = re.compile(r'\[([^\]]+)\]|"([^"]+)"|([^.\[\]"]+)')
@@ -96,15 +97,15 @@ def _renamed(text: str, source: TableSchema) -> list[ColumnRename]:
 
     if by_procedure := renames_by_procedure(text, source):
         return by_procedure
-    found = parsed(text, source.dialect)
-    if found is None or not isinstance(found[0], exp.Alter):
+    found = read(text, source.dialect)
+    if found is None or not isinstance(found.tree, exp.Alter):
         pairs = [[name for name in pair if name] for pair in _PAIRS.findall(text)]
         return [ColumnRename(None, _plain(old, source), _plain(new, source)) for old, new in pairs]
-    tree = found[0]
+    tree = found.tree
     table_node = tree.find(exp.Table)
     named = None if table_node is None else table_named(table_node, source)
     return [
-        ColumnRename(named, exact_name(old, source), exact_name(new, source))
+        ColumnRename(named, exact_name(old, source.dialect), exact_name(new, source.dialect))
         for old, new in renames_in(tree)
     ]
 
@@ -132,15 +133,9 @@ def renames_in(tree: exp.Alter) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
     for action in tree.args.get("actions") or ():
         if isinstance(action, exp.RenameColumn):
-            yield action.this.this, action.args["to"].this
+            yield action.this, action.args["to"]
         elif isinstance(action, exp.ModifyColumn) and action.args.get("rename_from") is not None:
-            yield action.args["rename_from"], action.this.this
-
-
-def exact_name(node: exp.Expr, source: TableSchema) -> str:
-    """A name of a statement, as rows spell it."""
-    exact = EXACT.get(source.dialect)
-    return node.name if exact is None or node.args.get("quoted") else exact(node.name)
+            yield action.args["rename_from"], action.this
 
 
 def _plain(name: str, source: TableSchema) -> str:

@@ -12,16 +12,16 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
-from waybill.mapping.statements import parsed, table_named
+from waybill.mapping.splices import Splices
+from waybill.mapping.sql import UnreadableStatement, read
+from waybill.mapping.statement_tables import name_table, tables_emptied, take_out
 from waybill.order import placed_after, sequence_of, time_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlglot import exp
 
+    from waybill.mapping.statement_tables import StatementTables
     from waybill.mapping.table import MappedTable
-    from waybill.records import TableSchema
 
 _EMPTIES = re.compile(r"drop|truncate", re.IGNORECASE)
 
@@ -124,7 +124,7 @@ def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
     Args:
         operation: `truncate`, `ddl` or `other`.
         text: the statement, None where none is told.
-        mapped: the table that its message names.
+        mapped: the table that it is about.
 
     Raises:
         ConfigurationError: it gives existing rows a value that only this table's rows have.
@@ -133,10 +133,10 @@ def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
 
     if operation == "truncate":
         return OfShard((mapped.source.qualified_name,))
-    statement = None if operation != "ddl" else parsed(text or "", mapped.source.dialect)
-    if statement is None:
+    reading = None if operation != "ddl" else read(text or "", mapped.source.dialect)
+    if reading is None:
         return OfShard()
-    tree = statement[0]
+    tree = reading.tree
     if isinstance(tree, exp.Alter):
         return OfShard(stays=_holds_for_all(tree, mapped))
     return OfShard(tuple(_emptied(tree, mapped)))
@@ -159,47 +159,46 @@ def read_emptied(extra: str | None) -> tuple[Emptied, ...]:
     )
 
 
-def of_several(
-    text: str | None, source: TableSchema, find: Callable[[TableSchema], MappedTable | None]
-) -> Several | None:
+def of_several(text: str | None, tables: StatementTables) -> Several | None:
     """What a statement means that empties several tables; None where it is no such statement.
 
-    It is one of each table that it names, whichever of them its message names.
+    It is one of each table that it names, whichever of them its message names. So is one of a
+    single table that is not the message's.
 
     Args:
         text: the statement, None where none is told.
-        source: the table that its message names.
-        find: what becomes of a table.
+        tables: what becomes of the tables that it names.
 
     Returns:
         None, too, where none of the tables becomes one with others.
     """
-    statement = parsed(text, source.dialect) if text and _EMPTIES.search(text) else None
-    if statement is None:
+    dialect = tables.source.dialect
+    reading = read(text, dialect) if text and _EMPTIES.search(text) else None
+    if text is None or reading is None:
         return None
-    tree, dialect = statement[0].copy(), statement[1]
-    nodes = _tables_emptied(tree)
-    found = [_found(node, source, find) for node in nodes]
+    spliced = Splices(text, reading, dialect)
+    nodes = tables_emptied(spliced.tree)
+    found = [tables.of(node) for node in nodes]
     of: dict[str, list[MappedTable]] = {}
     for mapped in found:
         if mapped is not None and mapped.join is not None:
             of.setdefault(mapped.schema.qualified_name, []).append(mapped)
-    if len(nodes) < 2 or not of:
+    if not of or (len(nodes) == 1 and found[0] is tables.mapped):
         return None
-    emptied = tuple(emptied_by(tables) for tables in of.values())
-    rest = [
-        (node, mapped)
-        for node, mapped in zip(nodes, found, strict=True)
-        if mapped is not None and mapped.join is None
-    ]
-    if not rest:
+    emptied = tuple(emptied_by(joined) for joined in of.values())
+    kept = [mapped is not None and mapped.join is None for mapped in found]
+    rest = next((mapped for mapped, stays in zip(found, kept, strict=True) if stays), None)
+    if rest is None:
         return Several(emptied)
-    for node in nodes:
-        if not any(node is one for one, _ in rest):
-            node.pop()
-    for node, mapped in rest:
-        _name_in_full(node, mapped.schema)
-    return Several(emptied, rest[0][1], tree.sql(dialect=dialect))
+    try:
+        take_out(spliced, nodes, kept)
+        for node in tables_emptied(spliced.tree):
+            name_table(spliced, node, tables, rest.schema, in_full=True)
+    except UnreadableStatement:
+        return Several(emptied)
+    spliced.leave_out_comments(executed_only=True)
+    made = spliced.text_of()
+    return Several(emptied) if made is None else Several(emptied, rest, made)
 
 
 def emptied_by(tables: list[MappedTable]) -> Emptied:
@@ -210,43 +209,9 @@ def emptied_by(tables: list[MappedTable]) -> Emptied:
     return Emptied(names, column, in_key, (first.database, first.schema, first.table))
 
 
-def _found(
-    node: exp.Table, source: TableSchema, find: Callable[[TableSchema], MappedTable | None]
-) -> MappedTable | None:
-    named = table_named(node, source)
-    if named is None:
-        return None
-    # As the message spells it, where it is the message's table.
-    same = named.qualified_name.casefold() == source.qualified_name.casefold()
-    return find(source if same else named)
-
-
-def _name_in_full(node: exp.Table, now: TableSchema) -> None:
-    from sqlglot import exp
-
-    quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else False
-    space = now.database if now.schema is None else now.schema
-    node.set("this", exp.to_identifier(now.table, quoted=quoted))
-    node.set("db", None if space is None else exp.to_identifier(space, quoted=quoted))
-
-
 def _emptied(tree: exp.Expr, mapped: MappedTable) -> list[str]:
     """The message's table, where the statement empties that alone."""
-    return [mapped.source.qualified_name] if len(_tables_emptied(tree)) == 1 else []
-
-
-def _tables_emptied(tree: exp.Expr) -> list[exp.Table]:
-    """The tables of a statement that takes their rows away."""
-    from sqlglot import exp
-
-    if isinstance(tree, exp.Drop):
-        of_tables = tree.args.get("kind") == "TABLE" and not tree.args.get("temporary")
-        return list(tree.find_all(exp.Table)) if of_tables else []
-    if isinstance(tree, exp.TruncateTable) and tree.find(exp.Partition) is None:
-        return list(tree.find_all(exp.Table))
-    if isinstance(tree, exp.Create) and tree.args.get("replace"):
-        return list(tree.find_all(exp.Table))[:1]
-    return []
+    return [mapped.source.qualified_name] if len(tables_emptied(tree)) == 1 else []
 
 
 def _holds_for_all(tree: exp.Alter, mapped: MappedTable) -> bool:

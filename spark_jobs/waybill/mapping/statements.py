@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.mapping.sql import dialects_of, parse
-from waybill.records import intern_schema
+from waybill.mapping.splices import Splices
+from waybill.mapping.sql import UnreadableStatement, exact_name, read
+from waybill.mapping.statement_tables import kind_of, name_table, tables_emptied, take_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from sqlglot import exp
 
+    from waybill.mapping.statement_tables import StatementTables
     from waybill.mapping.table import MappedTable
-    from waybill.records import TableSchema
 
 # Nothing is given back once it matched: comments end where they end.
 _BLANKS = r"\s|--[^\n]*\n|#[^\n]*\n"
@@ -54,45 +53,150 @@ def tells_rows(text: str | None, extra: bytes | str | None) -> bool:
     return any(isinstance(one, str) and _OF_ROWS.match(one) for one in texts)
 
 
-def mapped_statement(
-    text: str, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
-) -> str | None:
+def mapped_statement(text: str, tables: StatementTables) -> str | None:
     """A statement with the new names, without what it says of columns that are gone.
 
     Args:
         text: one statement.
-        mapped: the table that its message names.
-        find: what becomes of other tables that it names.
+        tables: what becomes of the tables that it names.
 
     Returns:
         None where it cannot be read, nothing of it is left, it names a default of a column whose
         values are masked, or it changes rows that become other ones.
     """
+    own, dialect = tables.mapped, tables.source.dialect
+    if own is None or (not own.rows_stay and changes_rows(text, dialect)):
+        return None
+    reading = read(text, dialect)
+    if reading is None or kind_of(reading.tree) not in (*_TOLD, *_SPACES):
+        return text if own.schema_stays and not _names_ruled(text, tables) else None
+    if kind_of(reading.tree) in _SPACES:
+        return text if own.schema_stays else None
+    spliced = Splices(text, reading, dialect)
+    try:
+        return _mapped(spliced, tables, own)
+    except UnreadableStatement:
+        return None
+
+
+def _mapped(spliced: Splices, tables: StatementTables, own: MappedTable) -> str | None:
+    """See `mapped_statement`.
+
+    Raises:
+        UnreadableStatement: nobody knows where something stands in it.
+    """
     from sqlglot import exp
 
-    statement = parsed(text, mapped.source.dialect)
-    if statement is None:
+    tree = spliced.tree
+    nodes = list(tree.find_all(exp.Table))
+    found = {id(node): tables.of(node) for node in nodes}
+    if isinstance(tree, exp.Alter) and (tree.args.get("kind") or "TABLE") == "TABLE":
+        stays = _alter_stays(spliced, tables, own, found.get(id(tree.this)))
+    elif isinstance(tree, exp.Drop | exp.TruncateTable):
+        emptied = tables_emptied(tree)
+        kept = [found[id(node)] is not None for node in emptied]
+        stays = any(kept) or not emptied
+        if stays:
+            take_out(spliced, emptied, kept)
+    else:
+        stays = own.columns_stay and all(
+            _may_be_told(tree, node, found[id(node)]) for node in nodes
+        )
+    if not stays:
         return None
-    tree, dialect = statement
-    if isinstance(tree, exp.Command):
-        return None
-    if not _defines(tree) and not mapped.rows_stay:
-        return None
-    tree = tree.copy()
-    if isinstance(tree, exp.Alter):
-        if any(
-            isinstance(option, exp.ToTableProperty) for option in tree.args.get("options") or ()
-        ):
-            # Two names of a table where one belongs: nobody knows what is meant.
-            return None
-        if not _actions_left(tree, mapped):
-            return None
-    if isinstance(tree, exp.Create) and not mapped.columns_stay:
-        # What a table is created with is told by its rows; a mask would have to hold in it.
-        return None
-    for table in list(tree.find_all(exp.Table)):
-        _rename_table(table, mapped, find)
-    return tree.sql(dialect=dialect)
+    for node in tree.find_all(exp.Table):
+        if node.args.get("this") and not _is_index(node):
+            name_table(spliced, node, tables, own.schema)
+    hides = any(mapped is not None and not mapped.columns_stay for mapped in found.values())
+    if hides or spliced.changes:
+        spliced.leave_out_comments(executed_only=not hides)
+    return spliced.text_of() if spliced.changes else spliced.text
+
+
+def _alter_stays(
+    spliced: Splices, tables: StatementTables, own: MappedTable, about: MappedTable | None
+) -> bool:
+    """Whether anything of an ALTER TABLE is left, which gets the new names of columns.
+
+    Args:
+        spliced: the statement.
+        tables: what becomes of the tables that it names.
+        own: what becomes of the table that its message names.
+        about: what becomes of the one that it alters, None where that is left out.
+    """
+    from sqlglot import exp
+
+    options = spliced.tree.args.get("options") or ()
+    if any(isinstance(option, exp.ToTableProperty) for option in options):
+        # Two names of a table where one belongs: nobody knows what is meant.
+        return False
+    if about is None or (about is not own and not own.columns_stay):
+        # The merge goes by the table that the message names.
+        return False
+    return _actions_left(spliced, tables, about)
+
+
+_TOLD = ("", "TABLE", "VIEW", "INDEX")
+"""Kinds of things that statements define which get new names."""
+
+_SPACES = ("DATABASE", "SCHEMA")
+"""Kinds of things that hold tables."""
+
+_OF_NO_TABLE = re.compile(
+    rf"(?!.*\b(?:TABLE|VIEW|INDEX|TRIGGER|AS|DO)\b)(?>{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*+"
+    r"(?:GRANT|REVOKE|FLUSH|BEGIN|COMMIT|ROLLBACK|"
+    r"(?:CREATE|ALTER|DROP|RENAME|SET)\s+(?:USER|ROLE|DATABASE|SCHEMA|PASSWORD|TABLESPACE))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How statements begin that tell nothing of tables."""
+
+_NAME = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\[\]]+\]|\w[\w$#]*+)"
+_NAMES = re.compile(rf"'[^']*'|({_NAME}(?:\s*\.\s*{_NAME})*+)", re.DOTALL)
+
+
+def _names_ruled(text: str, tables: StatementTables) -> bool:
+    """Whether a statement that cannot be read may name a table that becomes another one."""
+    if _OF_NO_TABLE.match(text):
+        return False
+    for found in _NAMES.finditer(text):
+        parts = [part.strip('`"[]') for part in re.findall(_NAME, found[1] or "")]
+        # The last part may be a column.
+        for named in (tables.named(parts), tables.named(parts[:-1])):
+            if named is not None and named is not tables.source and tables.ruled(named):
+                return True
+    return False
+
+
+def _is_index(node: exp.Table) -> bool:
+    """Whether it is the index of a DROP INDEX, which is no table."""
+    from sqlglot import exp
+
+    return isinstance(node.parent, exp.Drop) and kind_of(node.parent) == "INDEX"
+
+
+def _may_be_told(tree: exp.Expr, node: exp.Table, mapped: MappedTable | None) -> bool:
+    """Whether a statement that is neither ALTER nor DROP of a table may show what it says of one.
+
+    What a table is created with is told by its rows; a mask would have to hold in it.
+    """
+    from sqlglot import exp
+
+    reference = node.find_ancestor(exp.Reference)
+    if mapped is None:
+        return reference is not None
+    if not _defines(tree):
+        return mapped.rows_stay
+    if reference is None:
+        return mapped.columns_stay
+    return _keeps_names(reference, node, mapped)
+
+
+def _keeps_names(reference: exp.Expr, node: exp.Table, mapped: MappedTable | None) -> bool:
+    """Whether the columns that a foreign key refers to are called as before."""
+    from sqlglot import exp
+
+    names = [one.name for one in reference.find_all(exp.Identifier) if one.parent is not node]
+    return mapped is not None and all(mapped.called(name) == name for name in names)
 
 
 def changes_rows(text: str, dialect: str) -> bool:
@@ -100,12 +204,8 @@ def changes_rows(text: str, dialect: str) -> bool:
 
     One that cannot be read is about rows unless it begins as one that defines something.
     """
-    from sqlglot import exp
-
-    statement = parsed(text, dialect)
-    if statement is None or isinstance(statement[0], exp.Command):
-        return _OF_TABLES.match(text) is None
-    return not _defines(statement[0])
+    found = read(text, dialect)
+    return _OF_TABLES.match(text) is None if found is None else not _defines(found.tree)
 
 
 def _defines(tree: exp.Expr) -> bool:
@@ -114,36 +214,87 @@ def _defines(tree: exp.Expr) -> bool:
     return isinstance(tree, exp.Create | exp.Alter | exp.Drop | exp.TruncateTable)
 
 
-def parsed(text: str, dialect: str) -> tuple[exp.Expr, str] | None:
-    """A statement and the dialect that it is read in; None where it cannot be read.
-
-    The tree is shared, see `waybill.mapping.sql.parse`.
-
-    Args:
-        text: one statement.
-        dialect: the source's (`mysql`, `postgresql`); both are tried where it is not known.
-    """
-    read = ((parse(text, name), name) for name in dialects_of(dialect))
-    return next(((tree, name) for tree, name in read if tree is not None), None)
-
-
-def _actions_left(tree: exp.Alter, mapped: MappedTable) -> bool:
+def _actions_left(spliced: Splices, tables: StatementTables, about: MappedTable) -> bool:
     """Rename columns in what an ALTER does, and take out what is about others.
 
     What names a column in a way that is not known here goes as well, if that column has another
     name or is hidden: nothing is told under a name that readers do not have.
+
+    Args:
+        spliced: the statement.
+        tables: what becomes of the tables that it names.
+        about: what becomes of the table that it alters.
     """
-    left: list[Any] = []
+    from sqlglot import exp
+
+    tree, dialect = spliced.tree, tables.source.dialect
+    places = spliced.actions(tree.this)
+    stays = [True] * len(places)
+    left: list[exp.Expr] = []
+    renamed: list[tuple[exp.Identifier, str]] = []
     for action in tree.args.get("actions") or ():
         known, others = _columns_named(action)
-        now = [mapped.called(node.name) for node in known]
-        if None in now or any(mapped.called(node.name) != node.name for node in others):
+        names = [exact_name(node, dialect) for node in known]
+        now = [about.called(name) for name in names]
+        rest = [exact_name(node, dialect) for node in others]
+        safe = all(about.called(name) == name for name in rest)
+        safe = safe and _keeps_other_names(action, spliced.text, tables, about)
+        if None in now or not safe:
+            start, _ = spliced.span([*known, *others] or action.find_all(exp.Literal))
+            at = [number for number, (_, end) in enumerate(places) if start < end]
+            if not at:
+                return False
+            stays[at[0]] = False
             continue
-        for node, name in zip(known, now, strict=True):
-            node.set("this", name)
+        renamed += [
+            (node, new)
+            for node, name, new in zip(known, names, now, strict=True)
+            if new is not None and new != name
+        ]
         left.append(action)
+    if not left or not any(stays):
+        return False
+    spliced.leave_out(places, stays)
+    for node, new in renamed:
+        spliced.rename(node, new)
     tree.set("actions", left)
-    return bool(left)
+    return True
+
+
+def _keeps_other_names(
+    action: exp.Expr, text: str, tables: StatementTables, about: MappedTable
+) -> bool:
+    """Whether what an action says without naming a column of its table may stay.
+
+    Args:
+        action: of an ALTER.
+        text: the whole statement.
+        tables: what becomes of the tables that it names.
+        about: what becomes of the table that it alters.
+    """
+    from sqlglot import exp
+
+    for reference in action.find_all(exp.Reference):
+        node = reference.find(exp.Table)
+        if node is not None and not _keeps_names(reference, node, tables.of(node)):
+            return False
+    if about.schema.table != about.source.table and any(
+        column.args.get("table") is not None for column in action.find_all(exp.Column)
+    ):
+        # Its old name in front of a column.
+        return False
+    values = (
+        *(exp.DefaultColumnConstraint, exp.CommentColumnConstraint, exp.CollateColumnConstraint),
+        *(exp.CharacterSetColumnConstraint, exp.DataType, exp.Property),
+    )
+    # In MySQL's SQL it depends on the server whether "a" is a text or a column.
+    return not any(
+        about.called(one.name) != one.name
+        for one in action.find_all(exp.Literal)
+        if one.is_string
+        and text[one.meta.get("start", 0)] == '"'
+        and not isinstance(one.parent, values)
+    )
 
 
 def _columns_named(action: exp.Expr) -> tuple[list[exp.Identifier], list[exp.Identifier]]:
@@ -156,57 +307,12 @@ def _columns_named(action: exp.Expr) -> tuple[list[exp.Identifier], list[exp.Ide
     others: list[exp.Identifier] = []
     for node in action.find_all(exp.Identifier):
         parent = node.parent
-        if isinstance(parent, exp.Table):
+        if isinstance(parent, exp.Table) or node.find_ancestor(exp.Reference) is not None:
+            continue
+        if node.arg_key == "table" and isinstance(parent, exp.Column):
             continue
         own = isinstance(parent, of_column) or (
             isinstance(parent, of_columns) and node.arg_key == "expressions"
         )
         (known if own else others).append(node)
     return known, others
-
-
-def table_named(node: exp.Table, source: TableSchema) -> TableSchema | None:
-    """The table that a statement names, None where it names none.
-
-    Args:
-        node: the name, as far as it is spelled.
-        source: the table that the message names.
-    """
-    return table_called([part.name for part in node.parts], source)
-
-
-def table_called(parts: Sequence[str], source: TableSchema) -> TableSchema | None:
-    """The table that the parts of a name mean, None where there are none; see `table_named`."""
-    if not parts:
-        return None
-    # The part before the table is its schema where the source has some, else its database.
-    of_schema = source.schema is not None
-    space = parts[-2] if len(parts) > 1 else None
-    return intern_schema(
-        source.database if of_schema or space is None else space,
-        (space or source.schema) if of_schema else None,
-        parts[-1],
-        dialect=source.dialect,
-    )
-
-
-def _rename_table(
-    node: exp.Table, mapped: MappedTable, find: Callable[[TableSchema], MappedTable | None]
-) -> None:
-    """Give a table of a statement the name that it has now."""
-    from sqlglot import exp
-
-    source, parts = mapped.source, [part.name for part in node.parts]
-    if not parts:
-        return
-    if parts[-1].casefold() == (source.table or "").casefold():
-        now: TableSchema = mapped.schema
-    else:
-        other = table_named(node, source)
-        found = None if other is None else find(other)
-        now = (other or source) if found is None else found.schema
-    quoted = node.this.args.get("quoted") if isinstance(node.this, exp.Identifier) else False
-    node.set("this", exp.to_identifier(now.table, quoted=quoted))
-    if len(parts) > 1:
-        space = now.schema if source.schema is not None else now.database
-        node.set("db", None if space is None else exp.to_identifier(space, quoted=quoted))

@@ -17,11 +17,12 @@ from waybill.mapping.sql import (
     EXACT,
     SP_RENAME,
     UnreadableStatement,
-    dialects_of,
-    parse,
+    partly_read,
+    read,
+    readings,
     without_front,
 )
-from waybill.mapping.statements import table_called
+from waybill.mapping.statement_tables import table_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -102,10 +103,9 @@ def table_renames(text: str, dialect: str) -> tuple[tuple[TableName, TableName],
         return ()
     from sqlglot import exp
 
-    for name in dialects_of(dialect):
-        statement = parse(text, name)
-        if isinstance(statement, exp.Alter):
-            return tuple(_altered(statement))
+    for reading in (*readings(text, dialect), *partly_read(text, dialect)):
+        if isinstance(reading.tree, exp.Alter):
+            return tuple(_altered(reading.tree))
     raise UnreadableStatement(text)
 
 
@@ -131,8 +131,11 @@ def _altered(statement: exp.Alter) -> Iterator[tuple[TableName, TableName]]:
         # An index or a view has no rows.
         return
     for action in statement.args.get("actions") or ():
-        if isinstance(action, exp.AlterRename):
-            yield _parts(statement.this), _parts(action.this)
+        if not isinstance(action, exp.AlterRename):
+            continue
+        old, new = _parts(statement.this), _parts(action.this)
+        if old and new:
+            yield old, new
 
 
 def _parts(table: exp.Expr) -> TableName:
@@ -180,8 +183,6 @@ def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> 
 
 def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]:
     """What a statement says of names of tables, also where it is not read any further."""
-    from sqlglot import exp
-
     if (stated := _by_sql_server(text)) is not None:
         return stated
     try:
@@ -190,8 +191,7 @@ def _stated(text: str, source: TableSchema) -> list[tuple[TableName, TableName]]
         found = ()
     if found:
         return list(found)
-    read = (parse(text, name) for name in dialects_of(source.dialect))
-    if any(tree is not None and not isinstance(tree, exp.Command) for tree in read):
+    if read(text, source.dialect) is not None:
         return []
     pairs: list[tuple[TableName, TableName]] = []
     if start := _ANYWHERE.search(text):
@@ -232,12 +232,12 @@ def _in_the_end(
     A name may be given on: `RENAME TABLE a TO tmp, b TO a, tmp TO b`. Tools that alter a table by a
     copy of it end with such a statement, and the table keeps its name.
     """
-    pairs = list(pairs)
+    pairs = [(old, new) for old, new in pairs if old and new]
     kept = swapped((texts_of(old), texts_of(new)) for old, new in pairs)
     origins: dict[str, TableSchema] = {}
     found: dict[str, TableSchema] = {}
     for old, new in pairs:
-        if not old or not new or texts_of(old) in kept:
+        if texts_of(old) in kept:
             continue
         was = _called(old, source)
         if was.qualified_name.casefold() == source.qualified_name.casefold():

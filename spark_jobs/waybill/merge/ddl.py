@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +18,9 @@ from waybill.mapping.sql import (
     EXACT,
     NUMBERED,
     UnreadableStatement,
-    dialects_of,
-    parse,
+    exact_name,
+    partly_read,
+    readings,
     without_front,
 )
 from waybill.mapping.table_renames import table_renames, texts_of
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 _EMPTIES = re.compile(r"(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE)
 _ALTER = re.compile(r"alter\b", re.IGNORECASE)
-_EXACT = {DIALECTS[name]: exact for name, exact in EXACT.items()}
-"""The same by sqlglot's names."""
 
 
 class Alteration(NamedTuple):
@@ -74,10 +73,9 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
         return None
     from sqlglot import exp
 
-    for name in dialects_of(dialect):
-        statement = parse(text, name)
-        if isinstance(statement, exp.Alter):
-            return _alteration(statement, name, dialect in DIALECTS)
+    for reading in (*readings(text, dialect), *partly_read(text, dialect)):
+        if isinstance(reading.tree, exp.Alter):
+            return _alteration(reading.tree, reading.dialect, dialect)
     raise UnreadableStatement(text)
 
 
@@ -92,8 +90,7 @@ def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
         return ()
     from sqlglot import exp
 
-    for name in dialects_of(dialect):
-        found = parse(text, name)
+    for found, _ in readings(text, dialect):
         if isinstance(found, exp.Drop | exp.Create):
             of_table = found.args.get("kind") == "TABLE" and not found.args.get("temporary")
             tables = list(found.find_all(exp.Table)) if of_table else []
@@ -124,7 +121,14 @@ def _parts(table: exp.Expr) -> tuple[str, ...]:
     return tuple(part.name for part in table.parts) if isinstance(table, exp.Table) else ()
 
 
-def _alteration(statement: exp.Alter, dialect: str, reads_types: bool) -> Alteration:
+def _alteration(statement: exp.Alter, dialect: str, source: str) -> Alteration:
+    """What an ALTER says.
+
+    Args:
+        statement: the ALTER.
+        dialect: sqlglot's name of its SQL.
+        source: the source's dialect.
+    """
     from sqlglot import exp
 
     defaults: dict[str, str] = {}
@@ -132,12 +136,10 @@ def _alteration(statement: exp.Alter, dialect: str, reads_types: bool) -> Altera
     unclear: list[str] = []
     dropped: list[str] = []
     renamed: list[tuple[str, str]] = []
-    exact = reads_types and dialect in _EXACT
+    reads_types = source in DIALECTS
 
     def named(column: exp.Expr) -> str:
-        identifier = column.find(exp.Identifier)
-        quoted = identifier is not None and identifier.args.get("quoted")
-        return _EXACT[dialect](column.name) if exact and not quoted else column.name
+        return exact_name(column, source)
 
     for action in _actions(statement):
         if isinstance(action, exp.ColumnDef):
@@ -163,7 +165,7 @@ def _alteration(statement: exp.Alter, dialect: str, reads_types: bool) -> Altera
         tuple(dropped),
         tuple(renamed),
         reads_types,
-        exact,
+        source in EXACT,
     )
 
 
@@ -183,6 +185,9 @@ def _changed_names(statement: exp.Alter) -> Iterator[tuple[str, str]]:
 
 
 _UNCLEAR: Any = object()
+
+_DIGITS = Context(prec=2000)
+"""More than any database has in a number of a table."""
 
 
 def _existing_value(column: exp.ColumnDef, dialect: str, reads_types: bool) -> Any:
@@ -270,9 +275,14 @@ def _as_text(text: str, logical: LogicalType) -> Any:
         except ArithmeticError:
             return _UNCLEAR
         scale = logical.scale if kind == "decimal" else 0 if logical.is_integer else None
+        if not number.is_finite() or abs(number.adjusted()) > _DIGITS.prec:
+            return _UNCLEAR
         if scale is None:
             return format(number, "f")
-        exact = round(number, scale)
+        try:
+            exact = number.quantize(Decimal(1).scaleb(-scale), context=_DIGITS)
+        except ArithmeticError:
+            return _UNCLEAR
         return format(exact, "f") if exact == number else _UNCLEAR
     if kind == "boolean":
         return {"0": "false", "1": "true"}.get(text, _UNCLEAR)

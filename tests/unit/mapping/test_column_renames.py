@@ -54,6 +54,12 @@ RENAMES = [
         "exec sp_rename @objname = N'[people].[email]', @newname = N'mail', @objtype='COLUMN'",
     ),
     ("", "ALTER TABLE people RENAME COLUMN email TO mail"),
+    ("", 'ALTER TABLE people RENAME COLUMN "email" TO "mail"'),
+    ("", 'ALTER TABLE people RENAME COLUMN "email" TO mail'),
+    ("mysql", 'ALTER TABLE people CHANGE email "mail" INT'),
+    ("mysql", "alter table people change `email` /* pii */ `mail` varchar(9) COMPRESSED"),
+    ("mysql", "ALTER TABLE people CHANGE email/**/mail text -- so\n COMPRESSED"),
+    ("mysql", "ALTER TABLE people RENAME/**/COLUMN email # so\n TO/**/mail, WHATEVER (1)"),
 ]
 
 

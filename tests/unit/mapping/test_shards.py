@@ -30,12 +30,12 @@ def rules(in_key: bool = True, shared: bool = False, **more) -> Rules:
     return Rules(of_tables=(Rule(("shop_*.orders_*",), names, join=join, **more),))
 
 
-def table(database: str = "shop_1", name: str = "orders_1", **more) -> TableSchema:
+def table(database: str = "shop_1", name: str | None = "orders_1", **more) -> TableSchema:
     given = {"columns": COLUMNS, "key": ("id",), "dialect": "mysql", **more}
     return intern_schema(database, None, name, given["columns"], given["key"], given["dialect"])
 
 
-def event(operation: str, text: str | None, name: str = "orders_1") -> Change:
+def event(operation: str, text: str | None, name: str | None = "orders_1") -> Change:
     return Change(operation, table("shop_1", name, columns=(), key=None), MESSAGE, ddl_text=text)
 
 
@@ -154,6 +154,25 @@ def test_a_statement_about_several_tables_is_one_of_each(name, text, rest):
     assert row["schema_id"] in {o["schema_id"] for o in rows if o["outcome"] == "schema"}
 
 
+@pytest.mark.parametrize("name", [None, "people"])
+@pytest.mark.parametrize("text", ["DROP TABLE shop_1.orders_1", "TRUNCATE `orders_1`"])
+def test_a_statement_about_one_table_that_its_message_does_not_name(name, text):
+    told = event("ddl", text, name)
+    expected = (Emptied(("shop_1.orders_1",), "shard", True, OF),)
+    assert ChangeMapper(rules()).map(told) == (None, EMPTIED, None, expected)
+    rows = pa.Table.from_batches(MappedDecoding(rules(), TableRules()).of([rows_of(told)]))
+    (row,) = [one for one in rows.to_pylist() if one["outcome"] == "skipped"]
+    assert (row["reason_kind"], read_emptied(row["extra"])) == (EMPTIED, expected)
+    for action, why in (("ADD c INT", OF_ONE), ("ADD c INT DEFAULT NULL", OF_ONE)):
+        told = event("ddl", f"ALTER TABLE shop_1.orders_1 {action}", name)
+        assert ChangeMapper(rules()).map(told)[:2] == (None, why)
+        rows = pa.Table.from_batches(MappedDecoding(rules(), TableRules()).of([rows_of(told)]))
+        (row,) = [one for one in rows.to_pylist() if one["outcome"] == "skipped"]
+        assert row["reason_kind"] == why
+    with pytest.raises(ConfigurationError, match=r"shop_1\.orders_1 a value in the new column c"):
+        ChangeMapper(rules()).map(event("ddl", "ALTER TABLE orders_1 ADD c INT DEFAULT 5", name))
+
+
 def test_two_joined_tables_in_one_statement():
     lines = Rule(
         ("shop_*.lines_*",), {"database": "shop", "table": "lines"}, join=Join("of", False)
@@ -215,7 +234,7 @@ def test_a_column_with_another_name_is_for_the_merge_to_stop_at(column):
         event("ddl", f"ALTER TABLE orders_1 RENAME {column}v TO w")
     )
     assert change is not None
-    assert change.ddl_text == "ALTER TABLE orders RENAME COLUMN v TO w"
+    assert change.ddl_text == f"ALTER TABLE orders RENAME {column}v TO w"
     masked = rules(drop=("v", "w"))
     found = ChangeMapper(masked).map(event("ddl", "ALTER TABLE orders_1 RENAME COLUMN v TO w"))
     assert found[:2] == (None, STATEMENT)

@@ -24,6 +24,8 @@ FRONTS = ["-- by flyway\n", "# by hand\n\n", "/* a */ /* b\n */\n-- c\n\t# d\n",
         ("mysql", "n INT DEFAULT -1", {"n": "-1"}),
         ("mysql", "d DECIMAL(12,2) DEFAULT 0", {"d": "0.00"}),
         ("mysql", "d DECIMAL(12,2) NOT NULL DEFAULT '1.5'", {"d": "1.50"}),
+        ("mysql", "d DECIMAL(65,30) DEFAULT 0.1", {"d": "0.1" + 29 * "0"}),
+        ("mysql", f"d DECIMAL(65,0) DEFAULT {64 * '9'}", {"d": 64 * "9"}),
         ("mysql", "b TINYINT(1) DEFAULT TRUE", {"b": "1"}),
         ("mysql", "b BOOLEAN NOT NULL DEFAULT TRUE", {"b": "1"}),
         ("mysql", "b BOOL DEFAULT 0", {"b": "0"}),
@@ -49,6 +51,7 @@ def test_defaults_of_new_columns(dialect, definition, defaults):
         "t TIMESTAMP DEFAULT CURRENT_TIMESTAMP",
         "b BIT(1) DEFAULT b'1'",
         "d DECIMAL(3,1) DEFAULT 0.25",
+        "d DECIMAL(3,1) DEFAULT 1e999999",
         "e DATE NOT NULL",
     ],
 )
@@ -130,6 +133,21 @@ def test_a_name_is_spelled_as_the_database_spells_it(dialect, name, meant, exact
         assert found.exact == exact
         assert found.dialect_known == bool(dialect)
         assert meant in (*found.defaults, *found.dropped)
+
+
+@pytest.mark.parametrize("dialect", ["", "streamx", "mysql"])
+def test_names_in_double_quotes(dialect):
+    """MySQL takes them for texts, unless it is set to take them for names."""
+    found = read_alteration('ALTER TABLE t DROP COLUMN "a", ADD "b" INT DEFAULT 5', dialect)
+    assert found is not None
+    assert (found.dropped, found.defaults) == (("a",), {"b": "5"})
+    found = read_alteration('ALTER TABLE t CHANGE "a" "b" INT', dialect)
+    assert found is not None
+    assert found.renamed == (("a", "b"),)
+    found = read_alteration('ALTER TABLE t ADD b VARCHAR(9) DEFAULT "a" COMMENT "c"', dialect)
+    assert found is not None
+    assert found.defaults == {"b": "a"}
+    assert emptied_tables('DROP TABLE "s"."a", b', dialect) == (("s", "a"), ("b",))
 
 
 @pytest.mark.parametrize("front", FRONTS)
