@@ -45,6 +45,7 @@ FLOORS = (
         "full_load",
         "lake_columns",
         "made_ids",
+        "name_patterns",
         "suggestions",
         "types",
     ),

@@ -387,11 +387,17 @@ def _new_name(name: str, rules: list[Rule], any_case: bool) -> str:
 
 def _mask_of(name: str, rules: list[Rule], any_case: bool) -> Mask | None:
     for rule in rules:
-        for folded in _spellings(any_case):
-            for pattern, mask in rule.masks.items():
-                if fits_column(name, (pattern,), folded):
-                    return mask
+        # The very name goes before patterns.
+        for fits_one in (same_column, _fits_pattern):
+            for folded in _spellings(any_case):
+                for pattern, mask in rule.masks.items():
+                    if fits_one(name, pattern, folded):
+                        return mask
     return None
+
+
+def _fits_pattern(name: str, pattern: str, any_case: bool) -> bool:
+    return fits_column(name, (pattern,), any_case)
 
 
 def _spellings(any_case: bool) -> tuple[bool, ...]:
