@@ -67,7 +67,7 @@ def _in_utc(year: int, rest: str, zone: str) -> tuple[int, str]:
     """
     # A year of the same calendar that Python knows, and its neighbours.
     same = year % _CYCLE + _CYCLE
-    hours, mins, secs = (re.findall("[0-9]{2}", zone) + ["00", "00"])[:3]
+    hours, mins, secs = [*re.findall("[0-9]{2}", zone), "00", "00"][:3]
     offset = timedelta(hours=int(hours), minutes=int(mins), seconds=int(secs))
     wall = datetime.fromisoformat(f"{same:04}{rest}")
     utc = wall + offset if zone[0] == "-" else wall - offset
