@@ -88,6 +88,24 @@ def asked_columns(text: str, schema: TableSchema) -> dict[str, int]:
     return {name: at for at, name in enumerate(schema.names) if name.casefold() in named}
 
 
+def compared_columns(text: str, schema: TableSchema) -> frozenset[str]:
+    """The columns of a condition of which it asks more than whether they are null.
+
+    Raises:
+        ConfigurationError: the condition cannot be read.
+    """
+    from sqlglot import exp
+
+    compared = set()
+    for node in _read(text, schema).find_all(exp.Column):
+        parent = node.parent
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
+        if not (isinstance(parent, exp.Is) and isinstance(parent.expression, exp.Null)):
+            compared.add(node.name.casefold())
+    return frozenset(name for name in schema.names if name.casefold() in compared)
+
+
 def missing_columns(text: str, schema: TableSchema) -> tuple[str, ...]:
     """The columns of a condition that a table does not have.
 
