@@ -399,7 +399,7 @@ def test_tables_that_become_one_are_compared_one_by_one(
     second = (1, 4) if keys == "by_shard" else (4, 5)
     feeds[1].insert(*second)
     rule = {
-        "tables": ["waybill.*typed_?"],
+        "tables": ["waybill.*typed_*"],
         "rename": {"table": "typed"},
         "join": {"column": "shard", "keys": keys},
     }
