@@ -47,6 +47,7 @@ FLOORS = (
         "full_load",
         "lake_columns",
         "made_ids",
+        "name_patterns",
         "suggestions",
         "types",
     ),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.caches import Bounded
 from waybill.counting import counted
 from waybill.errors import LimitRefusal
+from waybill.name_patterns import is_pattern, matches
 
 if TYPE_CHECKING:
     from waybill.types import LogicalType
@@ -43,7 +43,7 @@ _Identity = tuple[str | None, str | None, str | None]
 class TableRules:
     """Looks up the declaration of a table; patterns may hold `*`, the first that fits wins.
 
-    A name without wildcard goes before every pattern, whatever their order.
+    The very name of a table goes before every pattern, whatever their order.
     """
 
     def __init__(
@@ -55,10 +55,9 @@ class TableRules:
             rules: what is declared, by names or patterns of tables.
             max_columns: how many columns a message may describe.
         """
-        rules = dict(rules or {})
         self.max_columns = max_columns
-        self.exact = {name: rule for name, rule in rules.items() if "*" not in name}
-        self.patterns = [(name, rule) for name, rule in rules.items() if "*" in name]
+        self.declared = dict(rules or {})
+        self._patterns = [(name, rule) for name, rule in self.declared.items() if is_pattern(name)]
         self._found: Bounded[_Identity, TableRule] = Bounded()
 
     def find(self, database: str | None, schema: str | None, table: str | None) -> TableRule:
@@ -92,10 +91,10 @@ class TableRules:
         if database and table:
             names.append(f"{database}.{table}")
         for name in names:
-            if name in self.exact:
-                return self.exact[name]
+            if name in self.declared:
+                return self.declared[name]
         for name in names:
-            for pattern, rule in self.patterns:
-                if fnmatchcase(name, pattern):
+            for pattern, rule in self._patterns:
+                if matches(name, pattern):
                     return rule
         return NO_RULE

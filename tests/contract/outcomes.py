@@ -42,7 +42,7 @@ def good_streams(name: str) -> list[tuple[list[Message], TableRules, Any]]:
     """The messages of the golden cases that are read the same way, with those settings."""
     found: dict[str, tuple[list[Message], TableRules, Any]] = {}
     for message, rules, settings in good_messages(name):
-        same = repr((rules.exact, rules.patterns, settings))
+        same = repr((rules.declared, settings))
         messages, _, _ = found.setdefault(same, ([], rules, settings))
         messages.append(message)
     return list(found.values())

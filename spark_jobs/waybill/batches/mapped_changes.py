@@ -267,8 +267,10 @@ class MappedChanges:
         number = 0
         for batch in chosen.to_batches():
             for change in changes_of(batch, self._given):
-                made, reason, sentence, _ = self.mapping.map(change)
+                made, reason, sentence, emptied = self.mapping.map(change)
                 why[places[number]], sentences[places[number]] = reason, sentence
+                if emptied:
+                    self._emptied[int(places[number])] = emptied
                 for name, texts in edited.items():
                     texts.append(None if made is None else text_of(made, name))
                 number += 1
@@ -406,11 +408,12 @@ class MappedChanges:
             if name not in there:
                 continue
             texts = after if name == "after" else _taken(rows, name, places)
+            alone = [None if name == "after" else row_after is None for row_after in after]
             made = [
                 None
                 if text is None or mapped is None
-                else mapped.image_text(text, event, name == "after" or row_after is None).decode()
-                for text, mapped, event, row_after in zip(texts, of, events, after, strict=True)
+                else mapped.image_text(text, event, is_alone).decode()
+                for text, mapped, event, is_alone in zip(texts, of, events, alone, strict=True)
             ]
             rows = _set(rows, name, places, made)
         for name in ("key", "old_key"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from waybill.cli.findings import NOTE, WRONG, Finding
+from waybill.name_patterns import is_pattern, matches, matches_any
 from waybill.spec.decisions import MAP
 from waybill.suggestions import did_you_mean
 
@@ -35,7 +35,7 @@ def check_decisions(
             if first is not None:
                 text = f"{pattern} is named by entry {first} already, which decides: put it first"
                 yield Finding(about, NOTE, text)
-            elif known and not any(fnmatchcase(name, pattern) for name in known):
+            elif known and not any(matches(name, pattern) for name in known):
                 text = f"no table of the sample is called {pattern}"
                 yield Finding(about, NOTE, text + did_you_mean(pattern, known))
 
@@ -44,11 +44,11 @@ def _mapped_in_joined(
     entries: list[SchemaChanges], known: list[str], joined: tuple[str, ...]
 ) -> Iterator[Finding]:
     """Decisions to map the columns of tables whose changes have no order among each other."""
-    made = {name for name in known if any(fnmatchcase(name, one) for one in joined)}
-    made.update(one for one in joined if not any(mark in one for mark in "*?["))
+    made = {name for name in known if matches_any(name, joined)}
+    made.update(one for one in joined if not is_pattern(one))
     for name in sorted(made):
         for number, entry in enumerate(entries):
-            if any(fnmatchcase(name, pattern) for pattern in entry.tables):
+            if matches_any(name, entry.tables):
                 if entry.rename == MAP:
                     text = (
                         f"several tables become {name} (map.join), and a column that is renamed in "
@@ -61,4 +61,5 @@ def _mapped_in_joined(
 
 def _covers(entry: SchemaChanges, pattern: str) -> bool:
     """Whether an entry names everything that a pattern names."""
-    return any(one in (pattern, "*") or fnmatchcase(pattern, one) for one in entry.tables)
+    # A star of one stands for whatever the other has there, also for its stars.
+    return matches_any(pattern, entry.tables)

@@ -10,7 +10,7 @@ from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.column_history import NO_HISTORY, history_of
-from waybill.mapping.rules import fits, fits_column, in_any_case, names_of
+from waybill.mapping.rules import fits, fits_column, in_any_case, names_of, same_column
 from waybill.records import refused, skipped
 from waybill.suggestions import did_you_mean
 
@@ -111,6 +111,13 @@ def _unmatched(
         }
         for field, patterns in asked.items():
             for pattern in patterns:
-                if not any(fits_column(name, (pattern,), any_case) for name, any_case in told):
+                # A new name is that of one column.
+                found = (
+                    same_column(name, pattern, any_case)
+                    if field == "rename"
+                    else fits_column(name, (pattern,), any_case)
+                    for name, any_case in told
+                )
+                if not any(found):
                     text = f"map[{number}].columns.{field}: no column there is called {pattern}"
                     yield Finding(about, NOTE, text + did_you_mean(pattern, columns))

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
 from waybill.errors import Refusal
-from waybill.mapping.rules import names_of
+from waybill.mapping.rules import fits, names_of
 from waybill.row_times.typed import fault_of
 from waybill.suggestions import did_you_mean
 from waybill.types import TIMES, parse_type
@@ -69,17 +68,11 @@ def check_tables(spec: Migration, sampled: Sampled) -> Iterator[Finding]:
     tables = sampled.tables()
     for name, declared in spec.tables.items():
         about = f"tables.{name}"
-        fitting = [seen for seen in tables.values() if _is_called(name, seen)]
+        fitting = [seen for seen in tables.values() if fits(seen.names, (name,))]
         if fitting:
             yield from _columns(about, declared, fitting, sampled)
         else:
             yield _unseen(about, name, list(tables), sampled.whole and name not in spec.full)
-
-
-def _is_called(name: str, table: Seen) -> bool:
-    if "*" in name:
-        return any(fnmatchcase(own, name) for own in table.names)
-    return name in table.names
 
 
 def _unseen(about: str, name: str, known: list[str], whole: bool) -> Finding:

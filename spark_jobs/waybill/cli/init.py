@@ -234,7 +234,7 @@ def _settings(texts: list[str]) -> dict[str, dict[str, Any]]:
 def _rules(options: Beginning) -> TableRules:
     """Tables that the options declare."""
     rules = rules_in(options.tables)
-    declared = {**rules.exact, **dict(rules.patterns)}
+    declared = dict(rules.declared)
     for text in options.keys:
         table, equals, columns = text.partition("=")
         key = tuple(name.strip() for name in columns.split(",") if name.strip())
@@ -249,7 +249,7 @@ def _rules(options: Beginning) -> TableRules:
 
 def _declare(draft: Draft, rules: TableRules) -> None:
     """Take what options declare into the draft."""
-    for name, rule in {**rules.exact, **dict(rules.patterns)}.items():
+    for name, rule in rules.declared.items():
         if rule.key is not None:
             draft.keys[name] = list(rule.key)
         if rule.columns:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
@@ -12,6 +11,7 @@ from msgspec import UNSET
 from waybill.caches import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
+from waybill.name_patterns import matches
 from waybill.records import ROW_OPERATIONS, Change, Message, refused
 from waybill.row_times.typed import check_row
 
@@ -107,7 +107,7 @@ class Wanted:
     """Which entries are shown.
 
     Attributes:
-        table: pattern of the qualified table name, None for all.
+        table: name or pattern of the table, None for all.
         only: one of `ONLY`, None for all.
         first: smallest offset.
         last: largest offset, None without end.
@@ -127,7 +127,7 @@ class Wanted:
         if self.only is not None and entry.outcome != self.only:
             return False
         name = entry.change.schema.qualified_name
-        return self.table is None or fnmatchcase(name, self.table)
+        return self.table is None or matches(name, self.table)
 
 
 class Entries:

@@ -1,7 +1,7 @@
 """Conditions on rows, in SQL: read once for each table, evaluated exactly on text images.
 
 Three-valued as in SQL, with a fourth value where a message leaves out what the condition asks for.
-Numbers are compared as decimals, texts by code points, times by their clocks; nothing is rounded
+Numbers are compared as decimals, texts by code points, times by their order; nothing is rounded
 and no text is taken for a number.
 """
 
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from waybill.errors import Code, ConfigurationError
+from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.mapping.time_literals import clock, stated_time
+from waybill.mapping.time_order import NO_TIME, moment
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ FUNCTIONS = ("COALESCE", "LENGTH", "LOWER", "UPPER")
 """What a condition may call."""
 
 NUMBER, TEXT, BOOLEAN, NOTHING, OTHER = "number", "text", "boolean", "null", "other"
-_TIMES: Final = ("date", "time", "timestamp", "timestamptz")
+_MOMENTS: Final = ("date", "timestamp", "timestamptz")
+_TIMES: Final = (*_MOMENTS, "time")
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "EQ": operator.eq,
     "NEQ": operator.ne,
@@ -84,6 +86,24 @@ def asked_columns(text: str, schema: TableSchema) -> dict[str, int]:
 
     named = {node.name.casefold() for node in _read(text, schema).find_all(exp.Column)}
     return {name: at for at, name in enumerate(schema.names) if name.casefold() in named}
+
+
+def compared_columns(text: str, schema: TableSchema) -> frozenset[str]:
+    """The columns of a condition of which it asks more than whether they are null.
+
+    Raises:
+        ConfigurationError: the condition cannot be read.
+    """
+    from sqlglot import exp
+
+    compared = set()
+    for node in _read(text, schema).find_all(exp.Column):
+        parent = node.parent
+        while isinstance(parent, exp.Paren):
+            parent = parent.parent
+        if not (isinstance(parent, exp.Is) and isinstance(parent.expression, exp.Null)):
+            compared.add(node.name.casefold())
+    return frozenset(name for name in schema.names if name.casefold() in compared)
 
 
 def missing_columns(text: str, schema: TableSchema) -> tuple[str, ...]:
@@ -288,14 +308,14 @@ class _Reader:
         if value.kind in (kind, NOTHING):
             return value
         if value.kind == TEXT and value.literal is not None and kind in _TIMES:
-            moment = self._moment(value.literal, kind)
-            return _Value(kind, lambda _: moment)
+            stated = self._time(value.literal, kind)
+            return _Value(kind, lambda _: stated)
         raise self._wrong(f"a {value.kind} is compared with a {kind}")
 
-    def _moment(self, text: str, kind: str) -> str:
-        """A literal as the text of a time."""
+    def _time(self, text: str, kind: str) -> Any:
+        """A literal as a time that is compared."""
         try:
-            return stated_time(text, kind)
+            return _READ[kind](stated_time(text, kind))
         except ValueError as error:
             raise self._wrong(str(error)) from None
 
@@ -311,6 +331,8 @@ class _Reader:
         if left.kind == "time" and name not in ("EQ", "NEQ"):
             raise self._wrong(f"times of day are only compared by = and <>: {one.sql()}")
         compare = _COMPARED[name]
+        if left.kind in _MOMENTS and name not in ("EQ", "NEQ"):
+            compare = self._in_order(compare)
 
         def truth(image: Any) -> Truth:
             mine, theirs = left.of(image), right.of(image)
@@ -321,6 +343,22 @@ class _Reader:
             return UNSET if unstated else bool(compare(mine, theirs))
 
         return truth
+
+    def _in_order(self, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+        """A comparison of times, which refuses a text that is none."""
+
+        def checked(mine: Any, theirs: Any) -> bool:
+            if NO_TIME in (mine[0], theirs[0]):
+                # The text is not shown: a mapping may hide the column.
+                message = (
+                    f"the condition {self._text!r} asks whether a time is before another, and the "
+                    "row holds a text there that is no time: send a valid one, or ask only for =, "
+                    "<> and IS NULL of that column"
+                )
+                raise Refusal("where", message)
+            return compare(mine, theirs)
+
+        return checked
 
     def _is(self, node: Any) -> Callable[[Any], Truth]:
         from sqlglot import exp
@@ -427,8 +465,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     NUMBER: _number,
     BOOLEAN: lambda text: text == "true",
     "time": clock,
-    "timestamp": clock,
-    "timestamptz": lambda text: clock(text.removesuffix("Z")),
+    **dict.fromkeys(_MOMENTS, moment),
 }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.mapping.shadows import SHADOW, is_shadow
+from waybill.name_patterns import matches_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,7 +195,7 @@ def names_of(schema: TableSchema) -> tuple[str, ...]:
 
 def fits(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
     """Whether one of some names is one of some names or patterns."""
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+    return any(matches_any(name, patterns) for name in names)
 
 
 def spellings(qualified: str) -> tuple[str, str]:
@@ -214,7 +214,7 @@ def fits_column(name: str, patterns: Iterable[str], any_case: bool) -> bool:
     """
     if any_case:
         name, patterns = name.casefold(), [pattern.casefold() for pattern in patterns]
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return matches_any(name, patterns)
 
 
 def same_column(name: str, other: str, any_case: bool) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.sql import BLANK, EXACT
 from waybill.mapping.table_renames import NAME_PART, name_parts, newly_shown
+from waybill.name_patterns import ANY
 from waybill.records import intern_schema
 
 if TYPE_CHECKING:
@@ -160,5 +161,5 @@ def _samples(
 
 
 def _plain(pattern: str) -> str:
-    """A name that a pattern fits, as far as no dot stands in its sets."""
-    return re.sub(r"\[!?([^\]])[^\]]*\]|[*?]", lambda sign: sign[1] or "x", pattern)
+    """A name that a pattern fits."""
+    return pattern.replace(ANY, "x")

@@ -283,15 +283,19 @@ class MappedTable:
             )
             raise ConfigurationError(message, code=Code.MAPPING)
 
-    def image(self, image: Any, event: Event, now: bool = True) -> Any:
+    def image(self, image: Any, event: Event, alone: bool | None = None) -> Any:
         """A row as it becomes.
+
+        Columns that tell of the change are filled in the row that it is about: a row after, or the
+        one that a DELETE removed. The row before an update has none of them, also where its message
+        is only the first half of the update.
 
         Args:
             image: of the source's schema.
             event: the change that it belongs to.
-            now: whether it is the row that the change is about, not the one that it replaced.
-                Only that one has columns which tell of the change.
+            alone: of a row before, whether no row after is beside it; None for a row after.
         """
+        now = alone is None or (alone and event.operation != "update")
         values: list[Text] = list(self._take(image))
         for place, mask in self._masks:
             value = values[place]
@@ -312,9 +316,9 @@ class MappedTable:
             *self._in_key,
         )
 
-    def image_text(self, text: str, event: Event, now: bool = True) -> bytes:
+    def image_text(self, text: str, event: Event, alone: bool | None = None) -> bytes:
         """A row as text; see `image`."""
-        return _encode(self.image(self.source.image_decoder.decode(text), event, now))
+        return _encode(self.image(self.source.image_decoder.decode(text), event, alone))
 
     def key_text(self, text: str) -> bytes:
         """A key as text; see `key`."""
@@ -387,11 +391,17 @@ def _new_name(name: str, rules: list[Rule], any_case: bool) -> str:
 
 def _mask_of(name: str, rules: list[Rule], any_case: bool) -> Mask | None:
     for rule in rules:
-        for folded in _spellings(any_case):
-            for pattern, mask in rule.masks.items():
-                if fits_column(name, (pattern,), folded):
-                    return mask
+        # The very name goes before patterns.
+        for fits_one in (same_column, _fits_pattern):
+            for folded in _spellings(any_case):
+                for pattern, mask in rule.masks.items():
+                    if fits_one(name, pattern, folded):
+                        return mask
     return None
+
+
+def _fits_pattern(name: str, pattern: str, any_case: bool) -> bool:
+    return fits_column(name, (pattern,), any_case)
 
 
 def _spellings(any_case: bool) -> tuple[bool, ...]:

@@ -1,4 +1,4 @@
-"""Times as conditions state them, in the one form that values have: their texts are compared."""
+"""Times as conditions state them, in the one form that values have."""
 
 from __future__ import annotations
 

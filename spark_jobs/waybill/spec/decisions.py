@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from waybill.name_patterns import matches_any
 
 ADD, WIDEN, NARROW, RETYPE, RENAME, DROP = "add", "widen", "narrow", "retype", "rename", "drop"
 CLASSES = (ADD, WIDEN, NARROW, RETYPE, RENAME, DROP)
@@ -63,13 +64,13 @@ class Decisions(NamedTuple):
     def find(self, qualified: str) -> Decision:
         """What is decided for a table of the lake."""
         for patterns, decision in self.of_tables:
-            if any(fnmatchcase(qualified, pattern) for pattern in patterns):
+            if matches_any(qualified, patterns):
                 return decision
         return UNDECIDED
 
     def joins(self, qualified: str) -> bool:
         """Whether several tables of the source become a table of the lake."""
-        return any(fnmatchcase(qualified, pattern) for pattern in self.joined)
+        return matches_any(qualified, self.joined)
 
 
 NOTHING_DECIDED = Decisions()

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from waybill.connections import get_connection
 from waybill.errors import Code, ConfigurationError
 from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
+from waybill.name_patterns import is_pattern
 from waybill.spec.model import Model
 
 _PARTS = ("database", "schema", "table")
@@ -188,7 +189,7 @@ class TableMapping(Model):
             if "{table}" in given.get("table", "{table}"):
                 raise ValueError("join needs a rename.table that is the same for all tables:")
             return self
-        many = [pattern for pattern in self.tables if _wild(pattern.rpartition(".")[2])]
+        many = [pattern for pattern in self.tables if is_pattern(pattern.rpartition(".")[2])]
         if "table" in given and many and "{table}" not in given["table"]:
             message = (
                 f"rename.table would give all tables of {many[0]!r} one name; write {{table}} "
@@ -269,10 +270,6 @@ def rules_of(select: Selection, tables: list[TableMapping]) -> Rules:
     return Rules(
         tuple(select.include), tuple(select.exclude), tuple(table.rule() for table in tables)
     )
-
-
-def _wild(pattern: str) -> bool:
-    return any(mark in pattern for mark in "*?[")
 
 
 def _mask(mask: str | FixedText | KeyedHash) -> Mask:

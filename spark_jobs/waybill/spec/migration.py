@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Table(Model):
     """What the envelope does not state about a table.
 
-    The name may hold `*`; a name without `*` takes precedence.
+    The name may hold `*` for any characters; the table's own name takes precedence.
     """
 
     key: list[str] | None = None

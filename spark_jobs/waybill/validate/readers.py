@@ -156,7 +156,7 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
                     )
     return TableRules(
         {
-            name.replace("*", "?"): TableRule(
+            name: TableRule(
                 next(iter(keys[name])) if len(keys[name]) == 1 else None,
                 {column: next(iter(found)) for column, found in columns.items() if len(found) == 1},
             )

@@ -99,6 +99,20 @@ def has_one_text(column: SourceColumn) -> bool:
     return check_for(column.type) is None
 
 
+def can_be_looked_up(column: SourceColumn) -> bool:
+    """Whether the database finds a value by its canonical text, see `literal_text`.
+
+    The text of BIT VARYING (PostgreSQL) may have lost zeros in front, and that of a time of day
+    with zone its zone, which are parts of the value there. Arrays, intervals and geometries have
+    other texts.
+    """
+    varies = column.declared.startswith("bit varying") and column.type.kind != "string"
+    return not (column.array or varies or _kind(column) in _READ_WHOLE)
+
+
+_READ_WHOLE = ("timetz", "interval", "geometry")
+
+
 _SEVERAL = ("tinyint(1)", "year")
 """Integers of MySQL that some write as true and false, or with zeros in front."""
 
@@ -363,7 +377,12 @@ _READ: dict[tuple[str, str], Text] = {
 
 
 def literal_text(column: SourceColumn, canonical: str) -> str:
-    """The text of a key's value that the database reads as that value again."""
+    """The text of a key's value that the database reads as that value again.
+
+    Args:
+        column: one that `can_be_looked_up`.
+        canonical: the value. Of bits the text is their number: PostgreSQL needs more than that.
+    """
     kind = column.type.kind
     if kind == "bytes":
         return base64_bytes(canonical).hex()

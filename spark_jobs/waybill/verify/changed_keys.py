@@ -31,7 +31,7 @@ def changed_keys(
         upto: snapshot of `changes` up to which everything is merged.
     """
     changes = lake.log("changes")
-    if not table.keyed or table.key_is_masked or upto is None:
+    if not table.is_looked_up or upto is None:
         return None
     known = {snapshot.id for snapshot in lake.metadata(changes).ancestors(upto)}
     if after not in known:

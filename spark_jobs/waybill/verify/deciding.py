@@ -347,7 +347,7 @@ class Deciding:
         source = self._table.source
         assert source is not None, "only tables that are there are looked into"
         columns = self._table.read
-        if self._table.keyed and not self._table.key_is_masked:
+        if self._table.is_looked_up:
             # No row of a table with a key has null in it.
             plain = [[text or "" for text in key] for key in keys if None not in key]
             return self._database.looked_up(source, columns, self._table.key, plain)

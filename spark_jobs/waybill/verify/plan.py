@@ -7,18 +7,19 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import Code, ConfigurationError, Refusal
-from waybill.mapping.conditions import condition
+from waybill.errors import Code, ConfigurationError
 from waybill.mapping.masks import OF_NO_VALUE, mask_function
 from waybill.records import TableSchema
 from waybill.suggestions import unknown
 from waybill.verify.canonical import (
     SourceColumn,
     as_the_lake_has_it,
+    can_be_looked_up,
     has_one_text,
     of_database,
     of_lake,
 )
+from waybill.verify.condition_texts import row_condition, uncertain_columns
 from waybill.verify.mapped_sources import MappedSource, MappedSources
 from waybill.verify.newest import label_of
 
@@ -83,6 +84,14 @@ class Compared(NamedTuple):
     def key_is_masked(self) -> bool:
         """Whether rows of the database cannot be looked up by the keys that the lake has."""
         return self.keyed and self._has_masks_in_key
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether rows of the database are looked up by the keys that the lake has.
+
+        Otherwise the whole table is read, as the database would not find some of them.
+        """
+        return self.keyed and not self._has_masks_in_key and all(map(can_be_looked_up, self.key))
 
     @property
     def _has_masks_in_key(self) -> bool:
@@ -235,7 +244,17 @@ def _compared(name: str, full: str, known: TableState, one: MappedSource) -> Com
     if one.where is None:
         return found._replace(read=found.columns)
     others = tuple(column for column in made if column not in columns)
-    return found._replace(read=(*columns, *others), where=(one.where, mapped.source.to_json()))
+    read = (*columns, *others)
+    found = found._replace(read=read, where=(one.where, mapped.source.to_json()))
+    uncertain = uncertain_columns(one.where, mapped.source, read)
+    if uncertain:
+        why_not = (
+            f"not compared, because the condition of map asks for {', '.join(uncertain)}, and "
+            "messages may write such values in several ways: declare the column under tables with "
+            "the database's own type if there is one, or let the condition ask for another column"
+        )
+        return found._replace(why_not=why_not, is_skipped=True)
+    return found
 
 
 _SEVERAL_TEXTS = "its values may be written in several ways, each with a hash of its own"
@@ -257,7 +276,7 @@ class RowTexts:
 
     def __init__(self, table: Compared) -> None:
         self._names = table.names
-        self._database = [of_database(column) for column in table.read]
+        self._database = [of_database(column) for column in table.columns]
         masks = table.masks or (None,) * len(table.columns)
         self._masks = [(i, mask_function(mask)) for i, mask in enumerate(masks) if mask is not None]
         self._lake = [
@@ -266,23 +285,23 @@ class RowTexts:
         ]
         places = {column: place for place, column in enumerate(table.columns)}
         self._key = [places[column] for column in table.key]
-        self._count = len(table.columns)
-        self._holds: Callable[[Canonical], bool] | None = None
+        self._holds: Callable[[Texts], bool] | None = None
         if table.where is not None:
             text, described = table.where
-            self._holds = _condition(text, TableSchema.from_json(described), table.read)
+            self._holds = row_condition(text, TableSchema.from_json(described), table.read)
 
     def of_database(self, row: Texts) -> Canonical | None:
         """A row of the database; None where the migration does not take it."""
+        if self._holds is not None and not self._holds(row):
+            return None
+        # What only the condition asks for stands behind the columns that are compared.
         texts = tuple(
             None if text is None else canonical(text)
-            for text, canonical in zip(row, self._database, strict=True)
+            for text, canonical in zip(row, self._database, strict=False)
         )
-        if self._holds is not None and not self._holds(texts):
-            return None
         if not self._masks:
-            return texts[: self._count]
-        masked = list(texts[: self._count])
+            return texts
+        masked = list(texts)
         for place, mask in self._masks:
             text = masked[place]
             masked[place] = None if text is None else mask(text)
@@ -310,24 +329,6 @@ class RowTexts:
             for i in self._key
         ]
         return json.dumps(values, ensure_ascii=False)
-
-
-def _condition(
-    text: str, schema: TableSchema, read: tuple[SourceColumn, ...]
-) -> Callable[[Canonical], bool]:
-    """Whether the migration takes a row that was read, by its condition."""
-    holds = condition(text, schema)
-    places = {column.name: place for place, column in enumerate(read)}
-    order = [places[name] for name in schema.names]
-
-    def taken(row: Canonical) -> bool:
-        try:
-            return holds(schema.Image(*(row[place] for place in order))) is True
-        except Refusal:
-            # Its change was refused, so the lake lacks the row: that is to be seen.
-            return True
-
-    return taken
 
 
 def digest(row: Canonical | None) -> bytes:

@@ -259,9 +259,22 @@ def _identifier(parts: Sequence[str]) -> sql.Identifier:
     return sql.Identifier(*parts)
 
 
-def _literal(column: SourceColumn, text: str) -> str:
+def _literal(column: SourceColumn, text: str) -> str | None:
+    """What the database reads as the value of a key; None where no row can have it."""
+    if column.declared.startswith("bit("):
+        return _bits_literal(column, text)
     written = literal_text(column, text)
     return f"\\x{written}" if column.type.kind == "bytes" else written
+
+
+def _bits_literal(column: SourceColumn, text: str) -> str | None:
+    """All digits of a BIT(n): fewer would be filled up at the wrong end, and more cut off."""
+    number = {"true": "1", "false": "0"}.get(text, literal_text(column, text))
+    if not (number.isascii() and number.isdigit()):
+        return None
+    width = column.type.precision or 1
+    digits = format(int(number), "b").zfill(width)
+    return digits if len(digits) == width else None
 
 
 def _selected(column: SourceColumn) -> sql.Composable:

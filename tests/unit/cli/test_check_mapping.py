@@ -5,8 +5,9 @@ from __future__ import annotations
 from tests.unit.mapping.test_shards import MESSAGE, event, rules, table
 from waybill.cli.check_mapping import mapped
 from waybill.cli.findings import NOTE, OK
-from waybill.records import Change
+from waybill.records import Change, Column, intern_schema
 from waybill.spec.mapping import Selection, TableMapping, rules_of
+from waybill.types import STRING, parse_type
 
 JOIN = {
     "tables": "shop_*.orders_*",
@@ -78,8 +79,23 @@ def test_columns_that_match_nothing_are_named_with_their_field():
 
 
 def test_what_matches_is_not_noted():
-    columns = {"keep": ["i?"], "mask": {"*": "sha256"}}
-    named = {"tables": ["shop_1.orders_?", "nowhere.at_all"], "columns": columns}
-    assert unmatched(Selection(include=["shop_?.*"], exclude=["*_7"]), named) == [
+    columns = {"keep": ["i*"], "mask": {"*": "sha256"}}
+    named = {"tables": ["shop_1.orders_*", "nowhere.at_all"], "columns": columns}
+    assert unmatched(Selection(include=["shop_*.*"], exclude=["*_7"]), named) == [
         "1 change of the sample left out: shop_2.orders_7 (not selected)"
+    ]
+
+
+def test_names_with_signs_of_other_patterns_are_found():
+    columns = (Column("id", parse_type("bigint")), Column("card[no]", STRING))
+    schema = intern_schema("shop", None, "t[1]", columns, ("id",), "mysql")
+    given = TableMapping.model_validate(
+        {"tables": "shop.t[1]", "columns": {"mask": {"card[no]": "sha256"}, "rename": {"c*": "c"}}}
+    )
+    select = Selection(include=["shop.t[1]"])
+    change = Change("insert", schema, MESSAGE, after=schema.Image("1", "4111"))
+    found = mapped("target", select, [given], rules_of(select, [given]), [change])
+    # A new name is that of one column, so a pattern there renames none.
+    assert [one.text for one in found if one.verdict == NOTE] == [
+        "map[0].columns.rename: no column there is called c*; known: card[no], id"
     ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from tests.histories import image
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, Refusal
 from waybill.mapping.conditions import condition
 from waybill.records import Column, intern_schema
 from waybill.types import parse_type
@@ -119,6 +119,124 @@ def holds(text: str, **values):
 )
 def test_what_a_condition_says(text, values, expected):
     assert holds(text, **values) is expected
+
+
+ORDERED = {
+    "d": (
+        "-infinity",
+        "-9999999-01-01",
+        "-10000-12-31",
+        "-9999-01-01",
+        "-0100-12-31",
+        "0045-01-01 BC",
+        "-0043-03-15",
+        "0002-12-31 BC",
+        "0000-00-00",
+        "0000-01-01",
+        "0000-12-31",
+        "0001-01-01",
+        "2024-02-00",
+        "2024-02-29",
+        "2024-02-30",
+        "2024-03-01",
+        "9999-12-31",
+        "10000-01-01",
+        "+10000-01-02",
+        "+20000-01-01",
+        "99999-12-31",
+        "+100000-01-01",
+        "294276-12-31",
+        "+5881580-07-11",
+        "infinity",
+    ),
+    "w": (
+        "-infinity",
+        "-10000-01-01T00:00:00.5",
+        "4713-01-01 00:00:00 BC",
+        "-0043-03-15T23:59:59.999999",
+        "0001-01-01T00:00:00",
+        "0001-01-01T00:00:00.000001",
+        "2024-01-01T23:59:59",
+        "2024-01-01T23:59:60",
+        "2024-01-01T24:00:00",
+        "2024-01-02T00:00:00",
+        "9999-12-31T23:59:59.999999",
+        "10000-01-01 00:00:00",
+        "+10000-01-01T00:00:00.05",
+        "+10000-01-01T00:00:00.5000",
+        "+99999-12-31T23:59:59",
+        "+100000-01-01T00:00:00",
+        "infinity",
+    ),
+    "z": (
+        "-infinity",
+        "-10000-01-01T00:00:00Z",
+        "0044-03-15 00:00:00+00 BC",
+        "0001-01-01T00:00:00Z",
+        "2024-01-01T00:00:00.5Z",
+        "9999-12-31T23:59:59Z",
+        "10000-01-01 02:00:00+02",
+        "+10000-01-01T00:00:00.25Z",
+        "9999-12-31 23:00:00.5-01:00",
+        "10000-02-29 00:30:00+00:31:15",
+        "+10000-02-29T00:00:00Z",
+        "infinity",
+    ),
+}
+"""Times of any year, each before the next one, in the notations that databases have."""
+
+
+TWO = intern_schema(
+    "shop",
+    None,
+    "two",
+    tuple(Column(f"{at}{name}", parse_type(TYPES[name])) for name in ORDERED for at in "ab"),
+    (),
+)
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_times_of_any_year_stand_in_their_order(name):
+    asked = {op: condition(f"a{name} {op} b{name}", TWO) for op in ("<", "<=", "=", ">", "<>")}
+    texts = ORDERED[name]
+    for i, one in enumerate(texts):
+        for j, other in enumerate(texts):
+            row = image(TWO, **{f"a{name}": one, f"b{name}": other})
+            found = {op: holds(row) for op, holds in asked.items()}
+            expected = {"<": i < j, "<=": i <= j, "=": i == j, ">": i > j, "<>": i != j}
+            assert found == expected, (one, other)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("d >= '2026-01-01'", {"d": "+10000-01-01"}, True),
+        ("d BETWEEN '2026-01-01' AND '9999-12-31'", {"d": "+10000-01-01"}, False),
+        ("d < '0001-01-01'", {"d": "-0043-03-15"}, True),
+        ("d > '9999-12-31'", {"d": "infinity"}, True),
+        ("coalesce(d, '9999-12-31') > '9999-12-30'", {"d": "+10000-01-01"}, True),
+        ("w >= '9999-01-01'", {"w": "+10000-01-01T00:00:00.000000"}, True),
+        ("w >= '9999-01-01'", {"w": "infinity"}, True),
+        ("z > '9999-12-31T23:59:59Z'", {"z": "+100000-01-01T00:00:00Z"}, True),
+        ("z IN ('2024-01-01T00:00:00Z')", {"z": "2024-01-01 00:00:00.000+00"}, True),
+        ("w IN ('2024-01-01 10:00')", {"w": "2024-01-01 10:00:00.00"}, True),
+        ("d <> '2024-01-01'", {"d": "soon"}, True),
+        ("d IS NULL", {"d": "soon"}, False),
+        ("d < '2024-01-01'", {"d": None}, None),
+        ("d < '2024-01-01'", {}, UNSET),
+    ],
+)
+def test_times_beyond_the_calendar(text, values, expected):
+    assert holds(text, **values) is expected
+
+
+@pytest.mark.parametrize("value", ["soon", "2024-01-01 10:00:00 Nowhere/Town", "", "20240101"])
+def test_a_text_that_is_no_time_is_before_and_after_none(value):
+    for text in ("z < '2024-01-01Z'", "z >= '2024-01-01Z'", "z BETWEEN '2024-01-01Z' AND z"):
+        with pytest.raises(Refusal, match="holds a text there that is no time") as refusal:
+            holds(text, z=value)
+        assert refusal.value.kind == "where"
+        assert not value or value not in refusal.value.sentence
 
 
 @pytest.mark.parametrize(

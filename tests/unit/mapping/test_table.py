@@ -67,7 +67,7 @@ def test_columns_that_go_get_names_are_masked_and_come():
     known = {"number": "1", "mail": hashed, "c": "x", "s": "public"}
     added = {"t": "2023-11-14T22:13:20.12345Z", "o": "update", "q": "7.8"}
     assert by_name(schema, table.image(row, EVENT)) == {**known, **added}
-    assert by_name(schema, table.image(row, EVENT, now=False)) == known
+    assert by_name(schema, table.image(row, EVENT, alone=False)) == known
 
 
 def test_null_and_unstated_values_stay_so_behind_a_mask():

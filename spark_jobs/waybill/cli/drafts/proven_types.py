@@ -70,7 +70,7 @@ def _holds(reading: Reading, messages: Sequence[Message], rules: TableRules, typ
 
 def with_types(rules: TableRules, types: Mapping[str, Mapping[str, TypeGuess]]) -> TableRules:
     """Rules with more types."""
-    every = {**rules.exact, **dict(rules.patterns)}
+    every = dict(rules.declared)
     for name, found in types.items():
         database, _, short = name.rpartition(".")
         rule = every.get(name) or rules.find(database or None, None, short)
