@@ -205,12 +205,12 @@ class MappedChanges:
         if not {"extra", "ddl_text"} <= set(rows.schema.names):
             return
         named = [None if m is None else m.source for m in found] + [NOWHERE]
-        asked: Any = pc.is_in(rows.column("operation"), value_set=pa.array(OF_STATEMENTS))
-        places = np.flatnonzero(np.asarray(asked))
+        kinds: Any = pc.is_in(rows.column("operation"), value_set=pa.array(OF_STATEMENTS))
+        places = np.flatnonzero(np.asarray(kinds))
         columns = [_taken(rows, name, places) for name in ("operation", "ddl_text", "extra")]
         for place, operation, text, extra in zip(places.tolist(), *columns, strict=True):
-            schema = named[numbers[place]]
-            if schema is not None and self.mapping.hides(operation, schema, text, extra):
+            source = named[numbers[place]]
+            if source and self.mapping.hides(operation, source, text, extra):
                 why[place] = STATEMENT
 
     def _void(
@@ -229,9 +229,8 @@ class MappedChanges:
         places = np.flatnonzero(np.array([floor is not None for floor in floors])[numbers])
         if not len(places):
             return
-        operations = _taken(rows, "operation", places)
-        outcomes = _taken(rows, "outcome", places)
-        orders = _taken(rows, "order_key", places)
+        asked = ("operation", "outcome", "order_key")
+        operations, outcomes, orders = (_taken(rows, name, places) for name in asked)
         stand = zip(*(_taken(rows, name, places) for name in MESSAGE_PLACE), strict=True)
         placed = zip(places.tolist(), orders, _micros(rows, places), stand, strict=True)
         for (number, order, time, place), outcome, operation in zip(
