@@ -57,7 +57,7 @@ class Catalog:
         self.iceberg: Any = manager.catalog(CATALOG).icebergCatalog()
 
     def java(self, name: str) -> Any:
-        """A class of Java by its full name, kept: in parts it is looked for in every jar there is."""
+        """A class of Java by its full name, kept: each part would be looked for in every jar."""
         found = getattr(self.jvm, name)
         setattr(self.jvm, name, found)
         return found
