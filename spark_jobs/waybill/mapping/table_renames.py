@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
-from waybill.mapping.rules import fits_column, ignores_case, same_column
+from waybill.mapping.rules import fits_column, ignores_case
 from waybill.mapping.shadows import swapped
 from waybill.mapping.sql import (
     BLANK,
@@ -23,6 +23,7 @@ from waybill.mapping.sql import (
     without_front,
 )
 from waybill.mapping.statement_tables import table_called
+from waybill.name_patterns import ANY, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -284,44 +285,27 @@ def newly_shown(rules: Rules, old: TableSchema, new: TableSchema, dialect: str) 
     hides = [pattern for rule in now for pattern in (*rule.drop, *rule.masks)]
     keeps = [rule.keep for rule in now if rule.keep is not None]
     for pattern in (pattern for rule in before for pattern in (*rule.drop, *rule.masks)):
-        hidden = _covered(pattern, hides, any_case) or any(
+        # A star of another pattern stands for whatever this one has there, stars included.
+        hidden = fits_column(pattern, hides, any_case) or any(
             not any(_may_meet(kept, pattern) for kept in keep) for keep in keeps
         )
         if not hidden:
             return pattern
     for keep in (rule.keep for rule in before if rule.keep is not None):
-        hidden = _covered("*", hides, any_case) or any(
-            all(_covered(kept, keep, any_case) for kept in other) for other in keeps
+        hidden = fits_column("*", hides, any_case) or any(
+            all(fits_column(kept, keep, any_case) for kept in other) for other in keeps
         )
         if not hidden:
             return f"more than {', '.join(keep)}"
     return None
 
 
-def _covered(pattern: str, wider: Iterable[str], any_case: bool) -> bool:
-    """Whether every column that a name or pattern fits is one of others, as far as texts show."""
-    for other in wider:
-        if same_column(pattern, other, any_case):
-            return True
-        # A star stands for whatever the pattern has there; a question mark or a set might not.
-        plain = not _has(pattern, "*?[") or (not _has(pattern, "[") and not _has(other, "?["))
-        if plain and fits_column(pattern, (other,), any_case):
-            return True
-    return False
-
-
 def _may_meet(name: str, pattern: str) -> bool:
     """Whether a column of some table may be one of both; tables spell names in any case."""
-    if _has(name, "*?["):
-        # Two patterns: only what stands in front of their first sign tells them apart.
-        one, other = (
-            re.split(r"[*?\[]", text.casefold(), maxsplit=1)[0] for text in (name, pattern)
-        )
-        if _has(pattern, "*?["):
+    if is_pattern(name):
+        # Two patterns: only what stands in front of their first star tells them apart.
+        one, other = (text.casefold().split(ANY)[0] for text in (name, pattern))
+        if is_pattern(pattern):
             return one.startswith(other) or other.startswith(one)
         return fits_column(pattern, (name,), any_case=True)
     return fits_column(name, (pattern,), any_case=True)
-
-
-def _has(text: str, signs: str) -> bool:
-    return any(sign in text for sign in signs)
