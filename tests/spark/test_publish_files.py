@@ -180,6 +180,34 @@ def test_a_line_feed_stops_the_batch_and_parquet_brings_all_of_it(
     assert set(files_below(tmp_path / "b1")) == {*names, "manifest.json"}
 
 
+def test_the_way_out_of_a_line_feed_leads_out_of_a_batch_of_two_folders(messages, tmp_path):
+    """The first has its manifest, of lines, when the second stops the batch."""
+    of_first = F.expr("if(offset < 20, 'b1-bootstrap', 'b1')")
+    broken = F.when(F.col("offset") == 20, F.lit(b'{"a":\n1}')).otherwise(F.col("value"))
+    both = messages.withColumn("batch", of_first).withColumn("value", broken)
+    batches = ("b1-bootstrap", "b1")
+    with pytest.raises(ConfigurationError) as caught:
+        send(both, tmp_path, batches=batches)
+    assert caught.value.code is Code.LINE_FEED
+    first = files_below(tmp_path / "b1-bootstrap")
+    assert sorted(first) == ["manifest.json", part_of(SENDER)]
+    sent = send(both, tmp_path, "parquet", batches=batches)
+    assert [Path(part.place).suffix for part in sent.parts] == [".jsonl", ".parquet"]
+    assert files_below(tmp_path / "b1-bootstrap") == first
+    assert sorted(files_below(tmp_path / "b1")) == [
+        "manifest.json",
+        part_of(SENDER, 0, "parquet"),
+    ]
+    assert sent.messages + sum(sent.skipped.values()) == messages.count()
+    # A rerun finds the same, whichever layout the target has.
+    assert send(both, tmp_path, "parquet", batches=batches) == sent
+    assert send(both, tmp_path, batches=batches) == sent
+    # Other messages are a conflict, also where one of them could not be a line.
+    feeds = both.withColumn("value", F.lit(b'{"a":\n1}'))
+    with pytest.raises(ConflictError, match="lists other messages"):
+        send(feeds, tmp_path, batches=batches)
+
+
 def test_nothing_to_publish_leaves_no_folder(messages, tmp_path):
     assert send(messages.where("false"), tmp_path / "out").parts == []
     assert not (tmp_path / "out").exists()

@@ -75,6 +75,11 @@ class TaskRows:
         """The rows, for queries."""
         return self.query()
 
+    @property
+    def few(self) -> bool:
+        """Whether whoever asks for them can work on them here (`here`)."""
+        return self.numbers > 0
+
     def through(self, make: Make) -> Make:
         """Work on the rows as work on what is handed to tasks."""
         read = self.read

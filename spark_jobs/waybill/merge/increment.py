@@ -15,14 +15,20 @@ from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake.source_times import calendar_sql
 from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS, TABLE_PARTS
 from waybill.merge.increment_counts import Held, Survey, TableSurvey, count
-from waybill.merge.open_transactions import CAME, arrived, in_transactions, transaction_events
+from waybill.merge.open_transactions import (
+    CAME,
+    arrived,
+    brought_by,
+    in_transactions,
+    rows_since_begin,
+    transaction_events,
+)
 from waybill.merge.position import REFUSED
 from waybill.merge.renamed_texts import present_rows
 from waybill.merge.transactions import (
     NAME_SQL,
     Came,
     Event,
-    Members,
     Open,
     RolledBack,
     Verdict,
@@ -268,34 +274,20 @@ class Increment:
         return found.where("outcome = 'ok'")
 
     def _held(self, transactions: Iterable[Open]) -> str:
-        """SQL: a row of one of some transactions that came when its begin had been read.
+        """SQL: see `rows_since_begin`."""
 
-        One that came before was merged then, and stays. So does every row of a transaction whose
-        begin is read once more, because a connector has started again.
-        """
-        found: dict[int | None, list[Members]] = defaultdict(list)
-        for transaction in transactions:
-            found[transaction.after].append(transaction.members)
-        held = []
-        for after, members in found.items():
-            mine = in_transactions(members)
-            held.append(mine if after is None else f"({mine} AND {self._came_since(after)})")
-        return " OR ".join(held) or "false"
+        def since(after: int) -> list[str]:
+            commits = self.lake.between(self._table, after, self.upto)
+            return sorted({commit.batch for commit in commits})
 
-    def _came_since(self, after: int) -> str:
-        """SQL: a row of a batch behind a snapshot."""
-        batches = {commit.batch for commit in self.lake.between(self._table, after, self.upto)}
-        return f"batch IN ({', '.join(map(literal, sorted(batches)))})" if batches else "false"
+        return rows_since_begin(transactions, since)
 
     def _settled(self, frame: DataFrame) -> DataFrame:
         """Rows of the whole log without those of transactions that are open or rolled back."""
-        hidden = [self._held(self.verdict.open)]
-        for gone in self.verdict.gone:
-            # One that was merged before its begin was read stays.
-            batches = ", ".join(map(literal, gone.batches))
-            if batches:
-                hidden.append(f"({in_transactions([gone.members])} AND batch IN ({batches}))")
-        return frame.where(f"NOT coalesce({' OR '.join(hidden)}, false)")
+        # One that was merged before its begin was read stays.
+        gone = [(one.members, one.batches) for one in self.verdict.gone]
+        hidden = f"{self._held(self.verdict.open)} OR {brought_by(gone)}"
+        return frame.where(f"NOT coalesce({hidden}, false)")
 
     def merged_before(self) -> DataFrame:
         """Rows of `changes` that were merged before this increment."""

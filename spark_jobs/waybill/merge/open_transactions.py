@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -49,25 +50,78 @@ _DELIVERED = (
     "ELSE concat_ws('|', topic, `partition`, offset, `index`) END AS place)), 256)"
 )
 """SQL: what all deliveries of a row share. Without a sequence id each is a row of its own."""
+_TYPES_OF_ASKED = (
+    "(CAST(NULL AS string), CAST(NULL AS decimal(38, 0)), CAST(NULL AS decimal(38, 0)), "
+    "CAST(NULL AS array<string>))"
+)
+"""SQL of a row that is no transaction; columns of nothing but nulls would have no type."""
+
 _NUMBERED = "order_key LIKE '1/%' AND NOT order_key LIKE '1//%'"
 
 
 def in_transactions(transactions: Iterable[Members]) -> str:
-    """SQL: a row (not a begin or an end) of one of the transactions."""
-    every = sorted(set(transactions), key=lambda members: (members.name, members.first or 0))
+    """SQL for `where`: a row (not a begin or an end) of one of the transactions."""
+    return brought_by((members, None) for members in transactions)
+
+
+def brought_by(transactions: Iterable[tuple[Members, Sequence[str] | None]]) -> str:
+    """SQL for `where`: a row of one of the transactions that one of its batches brought.
+
+    It is one subquery however many they are, which Spark joins with the rows. A condition for each
+    would take longer to plan than the rows take to read.
+
+    Args:
+        transactions: each with the batches that count, None for any.
+    """
+    every = [(one, batches) for one, batches in transactions if batches is None or batches]
     if not every:
         return "false"
-    names = ", ".join(literal(members.name) for members in every if members.first is None)
-    conditions = [f"{NAME_SQL} IN ({names})"] if names else []
-    for members in every:
-        if members.first is not None:
-            is_one = f"{NAME_SQL} = {literal(members.name)}"
-            is_one += f" AND coalesce({PLACE_SQL} >= {members.first}, true)"
-            if members.last is not None:
-                is_one += f" AND coalesce({PLACE_SQL} <= {members.last}, true)"
-            conditions.append(f"({is_one})")
+    asked = sorted({_asked(members, batches) for members, batches in every})
+    in_batch = ""
+    if any(batches for _, batches in every):
+        in_batch = " AND (asked.batches IS NULL OR array_contains(asked.batches, batch))"
     events = ", ".join(f"'{operation}'" for operation in EVENTS)
-    return f"(({' OR '.join(conditions)}) AND operation NOT IN ({events}))"
+    return (
+        f"(EXISTS (SELECT 1 FROM VALUES {', '.join([_TYPES_OF_ASKED, *asked])} "
+        f"AS asked(name, first, last, batches) WHERE asked.name = {NAME_SQL} "
+        f"AND coalesce({PLACE_SQL} >= asked.first, true) "
+        f"AND coalesce({PLACE_SQL} <= asked.last, true){in_batch}) "
+        f"AND operation NOT IN ({events}))"
+    )
+
+
+def _asked(members: Members, batches: Sequence[str] | None) -> str:
+    """SQL of a row of `brought_by`."""
+    # Whose first place is not known has rows at any place.
+    last = None if members.first is None else members.last
+    places = ("NULL" if place is None else str(place) for place in (members.first, last))
+    brought = "NULL"
+    if batches is not None:
+        brought = f"array({', '.join(map(literal, sorted(batches)))})"
+    return f"({literal(members.name)}, {', '.join(places)}, {brought})"
+
+
+def rows_since_begin(transactions: Iterable[Open], since: Callable[[int], Iterable[str]]) -> str:
+    """SQL for `where`: a row of one of some transactions that came when its begin had been read.
+
+    One that came before was merged then, and stays. So does every row of a transaction whose begin
+    is read once more, because a connector has started again.
+
+    Args:
+        transactions: the transactions.
+        since: tells which batches came behind a snapshot of `changes`.
+    """
+    found: dict[int | None, list[Members]] = defaultdict(list)
+    for transaction in transactions:
+        found[transaction.after].append(transaction.members)
+    held = []
+    for after, members in found.items():
+        mine = in_transactions(members)
+        if after is not None:
+            batches = ", ".join(map(literal, since(after)))
+            mine = f"({mine} AND batch IN ({batches}))" if batches else "false"
+        held.append(mine)
+    return " OR ".join(held) or "false"
 
 
 def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[Event]:

@@ -65,7 +65,7 @@ _BECAUSE = (
 )
 """What is said of a value that is gone: the key, the table and the column stand in between."""
 
-_TEXTS = "'map<string,string>', map('maxStringLen', '2147483647')"
+MAP_OF_TEXTS = "'map<string,string>', map('maxStringLen', '2147483647')"
 """How Spark reads an image: texts of any length."""
 
 
@@ -125,7 +125,7 @@ def short_sql(image: str, values: Mapping[str, tuple[str, str]]) -> str:
         f"ELSE concat('{STATED}', v) END"
     )
     short = _with_values(
-        f"transform_values(from_json({image}, {_TEXTS}), (k, v) -> {code})", values
+        f"transform_values(from_json({image}, {MAP_OF_TEXTS}), (k, v) -> {code})", values
     )
     return f"CASE WHEN {image} IS NOT NULL THEN concat('{MARK}', {short}) END"
 
@@ -151,7 +151,7 @@ def full_sql(image: str, values: Mapping[str, tuple[str, str]], row: str) -> str
         f"WHEN v IS NOT NULL THEN concat(left({text}, int(substring(v, 2, 2))), substring(v, 4)) "
         f"END"
     )
-    members = f"from_json(substring({image}, 2), {_TEXTS})"
+    members = f"from_json(substring({image}, 2), {MAP_OF_TEXTS})"
     full = _with_values(f"transform_values({members}, (k, v) -> {read})", values)
     return f"CASE WHEN startswith({image}, '{MARK}') THEN {full} ELSE {image} END"
 

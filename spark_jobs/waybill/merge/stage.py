@@ -288,9 +288,8 @@ class _Merge:
         self.context.progress("merging %s", counted(len(plain), "plain table"))
         rows = sum(plan.tables[name].survey.rows for name in names)
         batch = self.context.batch
-        written = upsert(self.lake, self.increment, [*plain.values()], batch, self.size, rows)
-        for name in set(plain) - set(written):
-            self.not_plain[name] = "many values are in doubt"
+        written, left = upsert(self.lake, self.increment, [*plain.values()], batch, self.size, rows)
+        self.not_plain |= left
         whole = [name for name, one in written.items() if one.doubtful is None]
         for name in whole:
             self._account(name, plan.tables[name], written[name].out, 0)

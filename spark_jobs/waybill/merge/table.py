@@ -16,6 +16,7 @@ from waybill.merge.key_changes import leaves_out
 from waybill.merge.multi_change_keys import Outcome, Settling
 from waybill.merge.rewriting import without_old
 from waybill.merge.short_images import (
+    MAP_OF_TEXTS,
     MARK,
     STATED,
     full_image_sql,
@@ -136,7 +137,7 @@ class TableMerge:
     def fill(self, column: Column) -> None:
         """Fill a column that is new in the lake from images that have it already."""
         image = full_image_sql(self.lake, self.branch.table, self.branch.read())
-        text = f"from_json({image}, 'map<string,string>')[{{name}}]"
+        text = f"from_json({image}, {MAP_OF_TEXTS})[{{name}}]"
         self.branch.sql(
             f"UPDATE {{branch}} SET {quoted(column.lake)} = {value_sql(text, column.type)} "
             f"WHERE NOT {own.DELETED} AND "

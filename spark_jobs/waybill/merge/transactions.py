@@ -299,6 +299,7 @@ class _Course:
         self.committed = [t for t in before if t.end is not None]
         self.dropped: set[str] = set()
         self.gone = list(gone)
+        self._ended = {t.id for t in self.committed} | {t.id for t in self.gone}
 
     def take(self, event: Event) -> None:
         name, place = _parts(event.transaction)
@@ -319,7 +320,7 @@ class _Course:
 
     def _begin(self, event: Event, place: int | None) -> None:
         made = Open(event.transaction, self.after, self.now, event.order, event.time)
-        if place is None:
+        if place is None and made.id in self._ended:
             # A name that is used again: rows of the first use look like those of this.
             earlier = [t for t in self.committed if t.id == made.id and t.id in self.before]
             self.committed = [t for t in self.committed if t.id != made.id]
@@ -341,11 +342,13 @@ class _Course:
                 transaction, end=event.transaction, count=event.rows
             )
         if operation == "commit":
+            self._ended.add(transaction.id)
             self.committed.append(transaction)
         else:
             self._drop(RolledBack(transaction.id, transaction.end))
 
     def _drop(self, transaction: RolledBack) -> None:
+        self._ended.add(transaction.id)
         self.dropped.add(transaction.id)
         if not any(t.id == transaction.id and not t.again for t in self.gone):
             self.gone.append(transaction)

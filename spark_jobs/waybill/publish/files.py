@@ -5,9 +5,10 @@
 
 The folder is that of the batch that made the messages, whichever batch sends them. Whoever reads it
 reads the manifest and the parts it lists. It comes last, so its presence says that the batch is
-whole. Parts and manifest are the same however often a batch is published; parts that a manifest
-lists are never touched again. The end of their names tells who published them, so that two who
-share a path by mistake do not write over each other: the second manifest finds the first.
+whole. Parts and manifest are the same however often a batch is published, also when the target has
+another layout by then; parts that a manifest lists are never touched again. The end of their names
+tells who published them, so that two who share a path by mistake do not write over each other: the
+second manifest finds the first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.lake.task_rows import TaskRows
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
-from waybill.publish.part_files import KAFKA_COLUMNS, WRITTEN_PARTS, FilePart, PartWriter
+from waybill.publish.part_files import KAFKA_COLUMNS, SUFFIXES, WRITTEN_PARTS, FilePart, PartWriter
 from waybill.publish.part_rows import parts_in_row_groups
 from waybill.spark_tasks.errors import unwrapped
 from waybill.storage.file_store import TEMPORARY, Store, file_name, open_store
@@ -129,10 +130,12 @@ def _publish_batch(
     folder = f"{target.path.rstrip('/')}/{file_name(batch)}"
     store = open_store(folder)
     listed = store.read(MANIFEST)
+    layout: str = target.layout
     if listed is not None:
         check_sender(store, listed, sender)
+        layout = layout_of(listed) or layout
     # A listed part is there for good: what would be written is held against it and thrown away.
-    writer = PartWriter(folder, target.layout, sender.mark, keep=listed is None)
+    writer = PartWriter(folder, layout, sender.mark, keep=listed is None)
     here = parts.here(writer.write_all)
     if here is None:
         with unwrapped():
@@ -141,7 +144,7 @@ def _publish_batch(
     else:
         found = [row for batch in here for row in batch.to_pylist()]
     written = sorted(FilePart(**row) for row in found)
-    put_manifest(store, manifest_of(written, sender, batch, target.layout), sender, listed)
+    put_manifest(store, manifest_of(written, sender, batch, layout), sender, listed)
     tidy(store, written, sender)
     return store, written
 
@@ -220,6 +223,15 @@ def check_sender(store: Store, manifest: bytes, sender: Sender) -> None:
             "every target of every migration a path of its own"
         )
         raise ConfigurationError(message, code=Code.TARGET_TAKEN)
+
+
+def layout_of(manifest: bytes) -> str | None:
+    """The layout that a folder was published with, whatever its target has by now."""
+    try:
+        layout = json.loads(manifest)["layout"]
+    except (ValueError, LookupError, TypeError):
+        return None  # no manifest of ours, and so none that could be the same
+    return layout if layout in SUFFIXES else None
 
 
 def put_manifest(

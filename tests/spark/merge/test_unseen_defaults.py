@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.merge.merge_lake import schema
 from tests.spark.merge.test_late_columns import NARROW, WIDE
 from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from waybill.merge import multi_change_keys
@@ -84,3 +85,15 @@ def test_a_table_that_is_made_again_has_the_new_default(lake: Lake, migration, e
     for start, end in zip((0, *ends), ends, strict=False):
         step(lake, spec, f"b{end}", entries[start:end], [NARROW]).reconcile()
     assert images(lake) == [{"id": "2", "n": "2", "t": "gold"}]
+
+
+def test_it_reaches_a_row_with_a_text_of_any_length(lake: Lake, migration) -> None:
+    """Spark reads texts of JSON up to 20 million characters unless it is asked for more."""
+    spec = migration()
+    long = schema("shop.t", {"id": "int64", "n": "int32", "d": "string"}, ("id",))
+    wide = schema("shop.t", {"id": "int64", "n": "int32", "d": "string", "t": "string"}, ("id",))
+    step(lake, spec, "b1", [row(1, 1, table=long, n="1", d="x" * 20_000_001)], [long])
+    step(lake, spec, "b2", [ADDED], [NARROW])
+    step(lake, spec, "b3", [row(9, 2, table=wide, n="2", d="y", t="gold")], [wide])
+    live = lake.read(lake.merged("shop.t")).orderBy("id").select("t")
+    assert [found.t for found in live.collect()] == ["basic", "gold"]

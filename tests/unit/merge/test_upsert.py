@@ -28,7 +28,7 @@ from waybill.merge.upsert.winners import (
     reduced,
     winners,
 )
-from waybill.merge.upsert.writing import DOUBTFUL, WRITTEN, Target, packed, unpacked, written
+from waybill.merge.upsert.writing import DOUBTFUL, LARGE, WRITTEN, Target, packed, unpacked, written
 
 KEYS = st.sampled_from(["", "1", "12", "123456789", '{"id":"1"}', "ключ", "ключи"])
 ORDERS = st.sampled_from(["1/11/5", "1/12/10", "1/12/9", "", "1/11"])
@@ -279,14 +279,8 @@ def test_winners_meet_the_rows_that_live(tmp_path_factory, there, wanted, group_
 # Writing
 
 
-@pytest.mark.parametrize("most", [1, 2])
-def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most):
-    rows = [
-        (0, "1", "1/2", '{"id":"1"}', True),
-        (0, "2", "1/2", '{"id":"two"}', True),
-        (0, "3", "1/2", "{}", False),
-        (0, "4", "1/3", None, False),
-    ]
+def written_of(folder, rows, *bounds, most_held=10_000) -> list[dict[str, Any]]:
+    """What a task tells of winners that came in one piece each."""
     schema = pa.schema(
         [
             *(
@@ -296,16 +290,30 @@ def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most
             ("id", pa.int32()),
         ]
     )
-    writer = DataFileWriter(str(tmp_path), str(tmp_path), schema, ())
-    target = Target((Column("id", "id", "int"),), "b1", writer, (), most)
-    piece = {"part": 0, "number": 0, "bucket": 0, "winners": packed(table_of(rows))}
-    kinds = [pa.int32(), pa.int32(), pa.int32(), pa.binary()]
-    given = pa.RecordBatch.from_pylist([piece], pa.schema(list(zip(piece, kinds, strict=True))))
-    found = [row for batch in written({0: target})([given]) for row in batch.to_pylist()]
+    writer = DataFileWriter(str(folder), str(folder), schema, ())
+    target = Target((Column("id", "id", "int"),), "b1", writer, (), *bounds)
+    kinds = {"part": pa.int32(), "number": pa.int32(), "bucket": pa.int32(), "winners": pa.binary()}
+    given = [
+        {"part": 0, "number": 0, "bucket": bucket, "winners": packed(table_of(piece))}
+        for bucket, piece in rows
+    ]
+    batch = pa.RecordBatch.from_pylist(given, pa.schema(list(kinds.items())))
+    return [row for found in written({0: target}, most_held)([batch]) for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize(("most", "size"), [(1, 10_000), (2, 40), (2, 10_000)])
+def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most, size):
+    rows = [
+        (0, "1", "1/2", '{"id":"1"}', True),
+        (0, "2", "1/2", '{"id":"two"}', True),
+        (0, "3", "1/2", "{}", False),
+        (0, "4", "1/3", None, False),
+    ]
+    found = written_of(tmp_path, [(0, rows)], most, size)
     doubtful = [row for row in found if row["kind"] == DOUBTFUL]
     files = [row for row in found if row["kind"] == WRITTEN]
     assert [row["rows"] for row in doubtful] == [2]
-    if most == 1:
+    if most == 1 or size == 40:
         assert (doubtful[0]["content"], files) == (None, [])
         return
     assert {row["key"] for row in unpacked(doubtful[0]["content"]).to_pylist()} == {"2", "3"}
@@ -315,3 +323,12 @@ def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most
         ("1", False, 1, None),
         ("4", True, None, BY_CHANGE),
     ]
+
+
+def test_a_part_of_the_keys_that_a_task_cannot_hold_is_left(tmp_path):
+    """Its neighbours are written, and what comes of it behind the bound is not kept either."""
+    large = [(0, f"{n}", "1/2", json.dumps({"id": "1", "d": "x" * 2000}), True) for n in range(5)]
+    small = [(0, "7", "1/2", '{"id":"7"}', True)], [(0, "8", "1/2", '{"id":"8"}', True)]
+    pieces = [(0, small[0]), *((1, [one]) for one in large), (2, small[1])]
+    found = written_of(tmp_path, pieces, 100, 10_000, most_held=3000)
+    assert [(row["kind"], row["rows"]) for row in found] == [(WRITTEN, 1), (LARGE, 0), (WRITTEN, 1)]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.lake import Span
 from waybill.lake.data_files import WrittenFile
 from waybill.lake.position_deletes import write_deletes
-from waybill.lake.sizing import SHUFFLED
 from waybill.lake_columns import CHANGES, columns_of
 from waybill.merge.column_types import holds
 from waybill.merge.columns import OWN_COLUMNS
 from waybill.merge.short_images import may_leave_out
+from waybill.merge.upsert.table_bytes import bytes_of
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -42,6 +42,14 @@ those as to write one winner, so there are no more tasks than that pays for."""
 MOST_DOUBTFUL, MOST_OF_BUCKET = 10_000, 100
 """Of more keys than these in doubt, all of the table's take the way through Spark. They come to the
 driver, so each part of the keys has its share of them, or at least so many."""
+
+DOUBTFUL_BYTES = 64 << 20
+"""So many bytes they may have, in all tables together, each part of the keys having its share: what
+comes to the driver must fit into its memory, and into `spark.driver.maxResultSize`."""
+
+MOST_HELD = 512 << 20
+"""Winners of one part of the keys that a task holds have so many bytes at most: it copies them, and
+Arrow's texts of one column end at four times that."""
 
 COMMITS_AT_ONCE = 8
 
@@ -80,6 +88,18 @@ class Plain:
         there = sum(file.rows for file in self.files)
         several = self.rows // max(BUCKET_ROWS, there // LOOKED_UP)
         return max(1, ceil(self.rows * each / BUCKET_BYTES), min(cores, several))
+
+
+class Upserted(NamedTuple):
+    """What tasks did with plain tables.
+
+    Attributes:
+        written: what was written of a table, by its name.
+        left: why nothing of a table was, by its name.
+    """
+
+    written: dict[str, Written]
+    left: dict[str, str]
 
 
 class Written(NamedTuple):
@@ -125,7 +145,7 @@ def plain_table(
 
 def upsert(
     lake: Lake, increment: Increment, tables: Sequence[Plain], batch: str, size: int, rows: int
-) -> dict[str, Written]:
+) -> Upserted:
     """Write the newest change of every key of plain tables that is newer than what is there.
 
     Args:
@@ -135,41 +155,47 @@ def upsert(
         batch: the batch's id.
         size: bytes of the files that hold the batch.
         rows: changes of rows in the batch.
-
-    Returns:
-        What was written of each, by name; a table that is not there has too much that is doubtful.
     """
     from waybill.merge.upsert.winners import CHANGES_READ, Wanted
     from waybill.merge.upsert.writing import OUTCOME_DDL, SHUFFLED_DDL, Target, shuffled, written
 
     cores = lake.spark.sparkContext.defaultParallelism
-    each = size * SHUFFLED / max(1, rows)
-    wanted = {
-        table.name: Wanted(i, table.buckets(each, cores), table.above)
-        for i, table in enumerate(tables)
-    }
-    targets = {}
-    for i, table in enumerate(tables):
-        share = max(MOST_OF_BUCKET, MOST_DOUBTFUL // wanted[table.name].buckets)
-        facts = (table.columns, batch, table.writer, table.files, share)
-        targets[i] = Target(*facts, table.left_out)
-    parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
+    sizes = bytes_of(lake, increment, {table.name: table.rows for table in tables}, size, rows)
+    wanted = {
+        table.name: Wanted(i, table.buckets(sizes[table.name] / table.rows, cores), table.above)
+        for i, table in enumerate(tables)
+    }
+    every = max(1, sum(sizes.values()))
+    targets = {}
+    for i, table in enumerate(tables):
+        buckets = wanted[table.name].buckets
+        share = max(MOST_OF_BUCKET, MOST_DOUBTFUL // buckets)
+        # Few rows have no more bytes in all.
+        own = 1 if changes.few else sizes[table.name] / every / buckets
+        share_bytes = DOUBTFUL_BYTES * own
+        facts = (table.columns, batch, table.writer, table.files, share, share_bytes)
+        targets[i] = Target(*facts, table.left_out)
+    parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
+    write = written(targets, MOST_HELD)
     outcomes: Iterable[Any]
     here = changes.here(shuffled(wanted, parts))
     if here is not None:
-        outcomes = _written_here(here, written(targets))
+        outcomes = _written_here(here, write)
     else:
         found = changes.map(shuffled(wanted, parts), SHUFFLED_DDL)
         together = found.repartitionById(parts, "part").sortWithinPartitions("number", "bucket")
         with unwrapped():
-            outcomes = together.mapInArrow(light(written(targets)), OUTCOME_DDL).collect()
+            outcomes = together.mapInArrow(light(write), OUTCOME_DDL).collect()
     by_table = defaultdict(list)
     for row in outcomes:
         by_table[row.number].append(row)
-    done = ((table, _written(table, by_table[i])) for i, table in enumerate(tables))
-    return {table.name: one for table, one in done if one is not None}
+    done = {table.name: _written(table, by_table[i]) for i, table in enumerate(tables)}
+    return Upserted(
+        {name: one for name, one in done.items() if isinstance(one, Written)},
+        {name: one for name, one in done.items() if isinstance(one, str)},
+    )
 
 
 def _written_here(winners: Sequence[pa.RecordBatch], write: Make) -> Iterator[Any]:
@@ -184,9 +210,9 @@ def _written_here(winners: Sequence[pa.RecordBatch], write: Make) -> Iterator[An
             yield from (Row(**row) for row in batch.to_pylist())
 
 
-def _written(table: Plain, rows: Sequence[Any]) -> Written | None:
-    """What tasks tell of a table."""
-    from waybill.merge.upsert.writing import DOUBTFUL, REPLACED, WRITTEN, places_of, unpacked
+def _written(table: Plain, rows: Sequence[Any]) -> Written | str:
+    """What tasks tell of a table: what they wrote, or why nothing of it is left."""
+    from waybill.merge.upsert.writing import DOUBTFUL, LARGE, REPLACED, WRITTEN, places_of, unpacked
 
     by_kind = defaultdict(list)
     for row in rows:
@@ -194,9 +220,12 @@ def _written(table: Plain, rows: Sequence[Any]) -> Written | None:
     files = [
         WrittenFile(f.path, f.bytes, f.rows, tuple(f.partition), f.groups) for f in by_kind[WRITTEN]
     ]
+    if by_kind[LARGE]:
+        _remove(table.writer, files)
+        return "its rows are larger than a task can hold"
     if any(row.content is None for row in by_kind[DOUBTFUL]):
         _remove(table.writer, files)
-        return None
+        return "many values are in doubt"
     places = defaultdict(list)
     for row in by_kind[REPLACED]:
         places[row.path].append(places_of(bytes(row.content)))

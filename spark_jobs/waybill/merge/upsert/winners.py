@@ -128,6 +128,30 @@ def qualified(
     return dotted_name((database, schema, table or None)) or topic
 
 
+BYTES_READ = (*NAMES, "key", "order_key", "after")
+BYTES_DDL = "database string, schema string, table string, topic string, bytes long"
+"""What `measured` reads and makes."""
+
+
+def measured(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Bytes of the changes of each table, from changes with the columns of `BYTES_READ`."""
+    found: list[pa.Table] = []
+    for batch in batches:
+        size: Any = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        for name in BYTES_READ[len(NAMES) :]:
+            texts: Any = batch.column(name)
+            size = pc.add(size, pc.fill_null(pc.binary_length(texts), 0).cast(pa.int64()))
+        columns: list[Any] = [*(batch.column(name) for name in NAMES), size]
+        found.append(_summed(pa.Table.from_arrays(columns, [*NAMES, "bytes"])))
+    if found:
+        yield from _summed(pa.concat_tables(found)).combine_chunks().to_batches()
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    sums = rows.group_by(list(NAMES), use_threads=False).aggregate([("bytes", "sum")])
+    return sums.rename_columns([*NAMES, "bytes"])
+
+
 def _wanted(batch: pa.RecordBatch, tables: Mapping[str, Wanted]) -> pa.Table:
     """The changes of rows of wanted tables, in the columns of `WINNERS`."""
     operation = batch.column("operation")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ _SHUFFLED_TYPES: dict[str, Any] = {
 }
 _SHUFFLED = pa.schema(_SHUFFLED_TYPES)
 
-WRITTEN, REPLACED, DOUBTFUL = "written", "replaced", "doubtful"
+WRITTEN, REPLACED, DOUBTFUL, LARGE = "written", "replaced", "doubtful", "large"
 
 SHORT = "short"
 """The column of winners that has their short images, beside those of `WINNERS`."""
@@ -50,7 +51,8 @@ OUTCOME_DDL = (
 - `written`: a data file, as `data_files.WRITTEN_DDL` has it;
 - `replaced`: rows of the data file `path` that are gone, by their places in `content`;
 - `doubtful`: winners that were not written, in `content` unless they are too many; then nothing of
-  this part of the keys was.
+  this part of the keys was;
+- `large`: nothing of a part of the keys was written, because it has more than a task can hold.
 """
 
 _OUTCOME_TYPES: dict[str, Any] = {
@@ -75,6 +77,7 @@ class Target(NamedTuple):
         writer: writes its data files.
         files: its data files so far.
         most_doubtful: so many winners of one part of its keys may be in doubt.
+        doubtful_bytes: so many bytes they may have.
         left_out: places of the columns that images leave out where they can; None where all images
             are stored in full.
     """
@@ -84,6 +87,7 @@ class Target(NamedTuple):
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
     most_doubtful: int
+    doubtful_bytes: float
     left_out: tuple[int, ...] | None = None
 
 
@@ -121,34 +125,49 @@ def unpacked(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
-def written(targets: Mapping[int, Target]) -> Make:
+def written(targets: Mapping[int, Target], most_held: int) -> Make:
     """From winners to what was done with them, in a task.
 
     Args:
         targets: the tables by their numbers.
+        most_held: so many bytes the winners of one part of the keys may have.
     """
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, rows in _together(batches):
-            yield from _write(number, targets[number], reduced(rows))
+        for number, rows in _together(batches, most_held):
+            if rows is None:
+                yield _outcome_row(number, LARGE, 0)
+            else:
+                yield from _write(number, targets[number], reduced(rows))
 
     return work
 
 
-def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """All winners of one part of the keys of a table; rows come sorted by both."""
-    place = (-1, -1)
-    held: list[pa.Table] = []
+def _together(
+    batches: Iterable[pa.RecordBatch], most: int
+) -> Iterator[tuple[int, pa.Table | None]]:
+    """All winners of one part of the keys of a table, None for more than so many bytes.
+
+    Rows come sorted by both.
+    """
+    for (number, _), contents in groupby(_packed(batches), key=lambda one: one[0]):
+        held: list[pa.Table] = []
+        size = 0
+        for _, content in contents:
+            if size <= most:
+                held.append(unpacked(content))
+                size += held[-1].nbytes
+            else:
+                held.clear()
+        yield number, pa.concat_tables(held) if size <= most else None
+
+
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """Table and part of the keys of winners, and the winners in Arrow's format."""
     for batch in batches:
         columns = (batch.column(name).to_pylist() for name in ("number", "bucket", "winners"))
         for number, bucket, content in zip(*columns, strict=True):
-            if (number, bucket) != place:
-                if held:
-                    yield place[0], pa.concat_tables(held)
-                place, held = (number, bucket), []
-            held.append(unpacked(content))
-    if held:
-        yield place[0], pa.concat_tables(held)
+            yield (number, bucket), content
 
 
 def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -158,7 +177,7 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
         rows = rows.append_column(SHORT, images)
     if doubtful.any():
         odd = rows.filter(pa.array(doubtful)).select(WINNERS.names)
-        if odd.num_rows > target.most_doubtful:
+        if odd.num_rows > target.most_doubtful or odd.nbytes > target.doubtful_bytes:
             yield _outcome_row(number, DOUBTFUL, odd.num_rows)
             return
         yield _outcome_row(number, DOUBTFUL, odd.num_rows, content=packed(odd))
