@@ -50,7 +50,9 @@ def mapped_change(mapped: MappedTable, change: Change) -> Change:
     if change.operation in ("truncate", "column"):
         return change
     before, after, time = change.before, change.image, change.place[2]
+    names = set(mapped.schema.names)
     return change._replace(
+        columns=frozenset(names if "tier" in (change.columns or ()) else names - {"tier"}),
         image=mapped_row(mapped, after, change.operation, True, time),
         before=mapped_row(mapped, before, change.operation, after is None, time),
     )

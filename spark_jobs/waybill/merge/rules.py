@@ -32,6 +32,8 @@ comes out when all changes ever seen are taken once each, from the lowest order 
 8. **A table without key is a bag** (`bag`): it holds a row as often as images put it there less
    the times that rows before took it away. A change counts once, however often it comes. A dump
    has the changes up to its sequence id, that one included: they are taken away by the reload.
+   What an update leaves out of the row after, that row has from the row before. Nobody knows which
+   row a row before means that is not there or leaves out a column: such a change is refused.
 9. **A renamed column is the same column** (`presented`, where the migration maps it): changes below
    the statement are read as if they had its new names. Without a sequence id it stands where a
    TRUNCATE would. Where its place leaves open what a name means, a person decides
@@ -81,6 +83,9 @@ class Change(NamedTuple):
             changes.
         transaction: the source's transaction.
         place: where the change came from; names it in quarantine.
+        columns: of a table without key: the columns that its message states, which a row before has
+            to have. None of an update whose images came as two messages, as each of those states
+            columns of its own, and a column may have come or gone between them.
     """
 
     order: str
@@ -91,6 +96,7 @@ class Change(NamedTuple):
     place: tuple[str, int, int, int] = ("", 0, 0, 0)
     before: Values | None = None
     transaction: str | None = None
+    columns: frozenset[str] | None = None
 
 
 class Row(NamedTuple):
@@ -265,14 +271,28 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     )
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
-        if change.operation in STATEMENTS or _is_void(change, truncate):
+        if change.operation in STATEMENTS or _is_void(change, truncate) or not _is_told(change):
             continue
-        for image, n in ((change.image, 1), (change.before, -1)):
+        for image, n in ((_completed(change), 1), (change.before, -1)):
             if image is not None:
                 added = [dict(d.image or {}) for d in defaults if change.order < d.order]
                 whole = {name: text for part in (*added, image) for name, text in part.items()}
                 rows[frozenset((k, v) for k, v in whole.items() if v is not None)] += n
     return Counter({row: n for row, n in rows.items() if n})
+
+
+def _is_told(change: Change) -> bool:
+    """Whether a change of a table without key tells the row that it takes away, if it takes one."""
+    if change.operation in WHOLE:
+        return True
+    return change.before is not None and (change.columns or frozenset()) <= change.before.keys()
+
+
+def _completed(change: Change) -> Values | None:
+    """The row after, with what an update leaves as it was."""
+    if change.image is None or change.before is None or change.columns is None:
+        return change.image
+    return {**change.before, **change.image}
 
 
 def _is_void(change: Change, truncate: Change | None) -> bool:
