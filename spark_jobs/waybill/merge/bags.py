@@ -50,8 +50,8 @@ _AS_MESSAGE = [*CHANGE_PLACE, "order_key"]
 
 NO_BEFORE = "a table without key needs the row before to change or delete one, and it is not there"
 PART_OF_BEFORE = (
-    "a table without key needs the whole row before to change or delete one, and the message leaves "
-    "out a column of it"
+    "a table without key needs the whole row before to change or delete one, and the message "
+    "leaves out a column of it"
 )
 
 _TAKES = "operation IN ('update', 'upsert', 'delete')"

@@ -366,3 +366,4 @@ def _rename(state: TableState, renaming: Renaming) -> None:
     state.dropped = {now(name, order): order for name, order in state.dropped.items()}
     state.came_up = {now(name): order for name, order in state.came_up.items()}
     state.stated = {now(name): types for name, types in state.stated.items()}
+    state.written = {now(name): type_ for name, type_ in state.written.items()}

@@ -81,6 +81,8 @@ class TableState(msgspec.Struct):
         came_up: by column that came up when rows were there: the highest order by then. A row up to
             it may lack the column only because nobody knew it.
         stated: types narrower than the column's that the source has stated, by column.
+        written: by column by which rows are found, the type that messages state of it, where that
+            says with how many digits values are written (`waybill.merge.notations`).
         changes: changes of its columns of the last batch that brought any.
         renamed: what statements renamed, where the migration maps it, oldest first. All else has
             the names of now.
@@ -100,6 +102,7 @@ class TableState(msgspec.Struct):
     highest: str = ""
     came_up: dict[str, str] = {}
     stated: dict[str, tuple[str, ...]] = {}
+    written: dict[str, str] = {}
     changes: tuple[ColumnChange, ...] = ()
     renamed: Renamings = ()
     added: dict[str, str] = {}
