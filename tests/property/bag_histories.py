@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from waybill.merge.rules import Change
+from waybill.merge.rules import STATEMENTS, Change
 from waybill.order import order_key
 
 Choose = Callable[[int], int]
@@ -33,7 +33,8 @@ class Heap:
         for _ in range(self.choose(4)):
             self.rows.append(self._row())
             self._log("read", self.rows[-1], full_row=place is None, number=place)
-        actions = [self.insert, self.insert, self.update, self.delete, self.truncate, self.alter]
+        actions = [self.insert, self.insert, self.update, self.delete, self.truncate]
+        actions += [self.alter, self.drop]
         actions += [self.leave_out, *([self.reload] if self.sequenced else [])]
         for _ in range(steps):
             actions[self.choose(len(actions))]()
@@ -53,7 +54,7 @@ class Heap:
         partition = 0 if sequence is None or topic == RELOAD else self.choose(4)
         order = order_key(sequence, rank, partition, offset, 0, full_row)
         place = (topic, partition, offset, 0)
-        stated = frozenset((*self.columns,)) if operation not in ("truncate", "column") else None
+        stated = frozenset((*self.columns,)) if operation not in STATEMENTS else None
         self.changes.append(
             Change(order, operation, "", image, None, place, before, columns=stated)
         )
@@ -113,6 +114,13 @@ class Heap:
             self.altered = True
             self.rows = [{**row, "tier": DEFAULT} for row in self.rows]
             self._log("column", {"tier": DEFAULT})
+
+    def drop(self) -> None:
+        """The column goes, with its values; it may be added again."""
+        if self.altered and self.choose(2):
+            self.altered = False
+            self.rows = [{name: row[name] for name in self.columns} for row in self.rows]
+            self._log("drop", {"tier": None})
 
     @property
     def truth(self) -> Counter:

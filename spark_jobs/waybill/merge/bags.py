@@ -9,8 +9,8 @@ In the lake the n-th of equal rows has the key `{"row": <hash of its values>, "n
 owed stands there as tombstones with n below zero. The log tells which changes were counted before:
 all but those that stand as refused in `merges`. Where a reload has brought changes beside those of
 before, one message may have become two changes, and the first counts. So the work of a batch grows
-with the increment and the log of the table, and with nothing else; a TRUNCATE or a new column with
-a default counts the log of the table anew.
+with the increment and the log of the table, and with nothing else; a TRUNCATE, a new column with
+a default or a dropped column counts the log of the table anew.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class BagMerge:
         came = self._judged(self.increment.pairs(self.qualified))
         new = self._new(came.where("reason IS NULL")).persist()
         out = new.count()
-        reached = self.plan.reached is not None or bool(self.plan.to_fill or self.plan.renamings)
+        plan = self.plan
+        drops = self.state.dropped_below != plan.before.dropped_below
+        reached = plan.reached is not None or bool(plan.to_fill or plan.renamings) or drops
         anew = reached and not self.branch.begins_empty
         if anew:
             self.branch.sql("DELETE FROM {branch}")
@@ -207,7 +209,7 @@ class BagMerge:
             "order", F.expr(_COMPLETED).alias("image"), F.lit(1).alias("n")
         )
         taken = changes.where("before IS NOT NULL").select(
-            "order", F.col("before").alias("image"), F.lit(-1).alias("n")
+            "order", F.expr(self._taken()).alias("image"), F.lit(-1).alias("n")
         )
         frame = put.unionByName(taken).withColumn("row", F.expr(self._row()))
         counted = frame.groupBy(F.sha2("row", 256).alias("hash"), "row").agg(
@@ -215,13 +217,33 @@ class BagMerge:
         )
         return counted.where("delta != 0")
 
+    def _taken(self) -> str:
+        """SQL: the row before, without what was dropped between the two messages of an update."""
+        drops = ", ".join(map(literal, self.state.dropped_below))
+        if not self.halves or not drops:
+            return "before"
+        there = f"NOT (k IN ({drops}) AND NOT map_contains_key({_values('image')}, k))"
+        return (
+            f"CASE WHEN operation = 'update' AND image IS NOT NULL "
+            f"THEN to_json(map_filter({_values('before')}, (k, v) -> {there})) ELSE before END"
+        )
+
     def _row(self) -> str:
         """SQL: the values of an image, those of one row always as the same text.
 
-        A null and a column that is not there are the same; a new column's default is there.
+        A null and a column that is not there are the same; a new column's default is there, and no
+        column that was dropped since.
         """
-        values = _values("image")
+        values, drops = _values("image"), self.state.dropped_below
+        if drops:
+            gone = (
+                f"(k = {literal(name)} AND `order` < {literal(order)})"
+                for name, order in drops.items()
+            )
+            values = f"map_filter({values}, (k, v) -> NOT ({' OR '.join(gone)}))"
         for default in self.state.defaults:
+            if default.order < drops.get(default.column, ""):
+                continue
             name, text = literal(default.column), literal(default.text)
             values = (
                 f"if(`order` < {literal(default.order)} AND NOT map_contains_key({values}, {name}),"

@@ -322,6 +322,8 @@ def _forget_void(state: TableState) -> None:
     """Let go of what statements said about rows that a newer TRUNCATE or DROP took away."""
     state.defaults = tuple(d for d in state.defaults if d.order > state.truncated)
     state.dropped = {n: order for n, order in state.dropped.items() if order > state.truncated}
+    below = state.dropped_below.items()
+    state.dropped_below = {n: order for n, order in below if order > state.truncated}
 
 
 def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: TableRules) -> None:
@@ -361,6 +363,9 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
             raise SchemaChangeError(message, code=Code.KEY_CHANGED)
         state.key = key
     check_notations(name, state, schemas, rule.columns, table.bag)
+    if table.bag:
+        # States of before this was remembered have those that are gone still.
+        state.dropped_below = {**state.dropped, **state.dropped_below}
     in_lake = len(table.before.columns)
     names = {} if table.was is None else {c.name: c.lake for c in table.was.columns}
     state.columns = extend(state.columns, schemas, rule.columns, name, in_lake, table.taken, names)
@@ -439,7 +444,8 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
         # Every row that it concerned is gone.
         return
     added, warnings = alter(state, statement, alteration, taken)
-    if there is None and taken.changes:
+    counts_anew = state.key == () and state.dropped_below != before.table(name).dropped_below
+    if there is None and (taken.changes or counts_anew):
         _table(plan, name, before).taken = taken
     plan.warnings += [] if statement.again else warnings
     if added:

@@ -74,6 +74,8 @@ class TableState(msgspec.Struct):
         defaults: columns added with a default since `truncated`, oldest statement first.
         dropped: columns that statements dropped since `truncated` and that none added again, with
             the orders of the statements.
+        dropped_below: columns that statements dropped since `truncated`, added again or not, with
+            the orders of the newest: in a table without key, changes below it are without them.
         places: topics and partitions that brought changes without a sequence id.
         topics: where its changes come from.
         open_rows: whether any row ever depended on more than its newest image.
@@ -96,6 +98,7 @@ class TableState(msgspec.Struct):
     truncated: str = ""
     defaults: tuple[Default, ...] = ()
     dropped: dict[str, str] = {}
+    dropped_below: dict[str, str] = {}
     places: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
     open_rows: bool = False

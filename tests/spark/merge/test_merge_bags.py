@@ -285,6 +285,32 @@ def test_an_update_keeps_what_it_leaves_out(lake, migration) -> None:
         assert stored(lake, "shop.heap") == Counter([] if row is None else [plain(row)])
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_rows_are_found_without_a_dropped_column(lake, migration, late) -> None:
+    """Whether the statement comes first or last; the column may be added again with a default."""
+    old, new = schema("shop.heap", TYPES, ()), schema("shop.heap", {"a": "int32"}, ())
+    log = Heap(lambda n: 0)
+    for a in "12":
+        log._log("insert", {"a": a, "b": f"b{a}"})
+    log._log("drop", {"b": None})
+    log._log("delete", None, {"a": "1"})
+    log._log("update", {"a": "3"}, {"a": "2"})
+    made = log.changes
+    parts = [made[:2], made[3:], made[2:3]] if late else [made[:1], made[2:], made[1:2]]
+    log._log("column", {"b": "new"})
+    log._log("update", {"a": "4", "b": "new"}, {"a": "3", "b": "new"})
+    log._log("insert", {"a": "5", "b": "x"})
+    for number, part in enumerate([*parts, log.changes[5:]]):
+        rows = [change_row(c, new if 2 < made.index(c) < 5 else old) for c in part]
+        put(lake, f"b{number}", rows, [old, new])
+        merge(lake, migration(), f"b{number}").reconcile()
+        let_pass(lake, f"b{number}")
+        if number == 2:
+            assert stored(lake, "shop.heap") == Counter([plain({"a": "3"})])
+    there = [{"a": "4", "b": "new"}, {"a": "5", "b": "x"}]
+    assert stored(lake, "shop.heap") == Counter(map(plain, there))
+
+
 @pytest.mark.parametrize("before", [{"a": "1"}, None], ids=["in part", "not at all"])
 @pytest.mark.parametrize("after", [{"a": "3", "b": "y"}, None], ids=["update", "delete"])
 def test_a_row_before_that_does_not_tell_the_row_is_refused(lake, migration, before, after) -> None:
