@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from waybill.merge.rules import Change
+from waybill.merge.rules import STATEMENTS, Change
 from waybill.order import order_key
 
 Choose = Callable[[int], int]
@@ -24,6 +24,8 @@ class Heap:
     rows: list[dict[str, str | None]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     altered: bool = False
+    parts: bool = True
+    """Whether updates leave out what stays, and whether some rows before lack a column."""
 
     def run(self, steps: int) -> None:
         # A snapshot's rows stand before the log, or all at the place in it where it was taken.
@@ -31,8 +33,9 @@ class Heap:
         for _ in range(self.choose(4)):
             self.rows.append(self._row())
             self._log("read", self.rows[-1], full_row=place is None, number=place)
-        actions = [self.insert, self.insert, self.update, self.delete, self.truncate, self.alter]
-        actions += [self.reload] if self.sequenced else []
+        actions = [self.insert, self.insert, self.update, self.delete, self.truncate]
+        actions += [self.alter, self.drop]
+        actions += [self.leave_out, *([self.reload] if self.sequenced else [])]
         for _ in range(steps):
             actions[self.choose(len(actions))]()
 
@@ -51,7 +54,15 @@ class Heap:
         partition = 0 if sequence is None or topic == RELOAD else self.choose(4)
         order = order_key(sequence, rank, partition, offset, 0, full_row)
         place = (topic, partition, offset, 0)
-        self.changes.append(Change(order, operation, "", image, None, place, before))
+        stated = frozenset((*self.columns,)) if operation not in STATEMENTS else None
+        self.changes.append(
+            Change(order, operation, "", image, None, place, before, columns=stated)
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a message states."""
+        return ("a", "b", "tier") if self.altered else ("a", "b")
 
     def insert(self) -> None:
         self.rows.append(self._row())
@@ -61,11 +72,24 @@ class Heap:
         if self.rows:
             at = self.choose(len(self.rows))
             before, self.rows[at] = self.rows[at], self._row()
-            self._log("update", self.rows[at], before)
+            after = dict(self.rows[at])
+            for name in self.columns if self.parts else ():
+                if after[name] == before[name] and self.choose(2):
+                    del after[name]
+            self._log("update", after, before)
 
     def delete(self) -> None:
         if self.rows:
             self._log("delete", None, self.rows.pop(self.choose(len(self.rows))))
+
+    def leave_out(self) -> None:
+        """A change whose row before lacks a column, or is not there: nobody knows what it means."""
+        if self.rows and self.parts and self.choose(3) == 0:
+            row = self.rows[self.choose(len(self.rows))]
+            names = self.columns[: self.choose(len(self.columns))]
+            before = {name: row[name] for name in names} or None
+            after = (None, self._row())[self.choose(2)]
+            self._log("delete" if after is None else "update", after, before)
 
     def truncate(self) -> None:
         if self.choose(4) == 0:
@@ -90,6 +114,13 @@ class Heap:
             self.altered = True
             self.rows = [{**row, "tier": DEFAULT} for row in self.rows]
             self._log("column", {"tier": DEFAULT})
+
+    def drop(self) -> None:
+        """The column goes, with its values; it may be added again."""
+        if self.altered and self.choose(2):
+            self.altered = False
+            self.rows = [{name: row[name] for name in self.columns} for row in self.rows]
+            self._log("drop", {"tier": None})
 
     @property
     def truth(self) -> Counter:

@@ -335,6 +335,8 @@ class _Source:
         order = order_key(None if full else (sequence,), 1, *place[1:], full_row=full)
         if default is not None:
             change = Change(order, "column", image={ADDED: default}, place=place)
+        elif sql == f"DROP COLUMN {ADDED}":
+            change = Change(order, "drop", image={ADDED: None}, place=place)
         elif sql is not None:
             return
         else:

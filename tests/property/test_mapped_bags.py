@@ -16,7 +16,7 @@ from waybill.errors import ConfigurationError
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import Added, Mask, Rule, Rules
 from waybill.mapping.table import Event, MappedTable
-from waybill.merge.rules import Change, bag
+from waybill.merge.rules import STATEMENTS, Change, bag
 from waybill.records import Column, intern_schema
 from waybill.types import STRING
 
@@ -46,11 +46,13 @@ def mapped_row(mapped: MappedTable, row: Any, operation: str, now: bool, time: i
 
 
 def mapped_change(mapped: MappedTable, change: Change) -> Change:
-    """A change as the mapping makes it; a column's default is of one that stays."""
-    if change.operation in ("truncate", "column"):
+    """A change as the mapping makes it; statements are about a column that it leaves as it is."""
+    if change.operation in STATEMENTS:
         return change
     before, after, time = change.before, change.image, change.place[2]
+    names = set(mapped.schema.names)
     return change._replace(
+        columns=frozenset(names if "tier" in (change.columns or ()) else names - {"tier"}),
         image=mapped_row(mapped, after, change.operation, True, time),
         before=mapped_row(mapped, before, change.operation, after is None, time),
     )

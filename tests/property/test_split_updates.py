@@ -113,9 +113,13 @@ def _change(row: dict[str, Any]) -> Change | None:
     operation = row["operation"]
     if operation == "ddl":
         default = re.search("ADD COLUMN (.*) VARCHAR.* DEFAULT '(.*)'", row["ddl_text"])
-        if default is None:
+        dropped = re.search("DROP COLUMN (.*)", row["ddl_text"])
+        if default is not None:
+            operation, images = "column", [None, {default[1]: default[2]}]
+        elif dropped is not None:
+            operation, images = "drop", [None, {dropped[1]: None}]
+        else:
             return None
-        operation, images = "column", [None, {default[1]: default[2]}]
     place = (row["topic"], row["partition"], row["offset"], row["index"])
     before, after = images
     return Change(

@@ -172,6 +172,10 @@ def alter(
         for name in sorted(gone - state.dropped.keys()):
             taken.drop(state.column(name), name)
         state.dropped.update(dict.fromkeys(gone, statement.order))
+        # Rows with the column may come late.
+        for name in fitting(column, state.known_names, alteration) or [column]:
+            older = state.dropped_below.get(name, "")
+            state.dropped_below[name] = max(older, statement.order)
     added = []
     for column in alteration.added:
         if state.columns and not fitting(column, state.known_names, alteration):

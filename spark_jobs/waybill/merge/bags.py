@@ -9,8 +9,8 @@ In the lake the n-th of equal rows has the key `{"row": <hash of its values>, "n
 owed stands there as tombstones with n below zero. The log tells which changes were counted before:
 all but those that stand as refused in `merges`. Where a reload has brought changes beside those of
 before, one message may have become two changes, and the first counts. So the work of a batch grows
-with the increment and the log of the table, and with nothing else; a TRUNCATE or a new column with
-a default counts the log of the table anew.
+with the increment and the log of the table, and with nothing else; a TRUNCATE, a new column with
+a default or a dropped column counts the log of the table anew.
 """
 
 from __future__ import annotations
@@ -49,6 +49,26 @@ _AS_MESSAGE = [*CHANGE_PLACE, "order_key"]
 """What tells a change, whatever a mapping has made of its values."""
 
 NO_BEFORE = "a table without key needs the row before to change or delete one, and it is not there"
+PART_OF_BEFORE = (
+    "a table without key needs the whole row before to change or delete one, and the message "
+    "leaves out a column of it"
+)
+
+_TAKES = "operation IN ('update', 'upsert', 'delete')"
+"""SQL: a change that takes a row away."""
+
+
+def _values(image: str) -> str:
+    """SQL: the texts of an image by column."""
+    return f"from_json({image}, 'map<string,string>', map('maxStringLen', '2147483647'))"
+
+
+_OLDER = f"map_filter({_values('before')}, (k, v) -> NOT map_contains_key({_values('image')}, k))"
+_COMPLETED = (
+    f"CASE WHEN {_TAKES} AND stated > 0 AND size({_values('image')}) < stated "
+    f"THEN to_json(map_concat({_OLDER}, {_values('image')})) ELSE image END"
+)
+"""SQL: the row after, with what an update leaves as it was (`Change.columns` of the rules)."""
 
 
 class BagMerge:
@@ -60,10 +80,17 @@ class BagMerge:
         plan: what the batch means for it.
         increment: the batch.
         batch: its id.
+        halves: whether updates may be of two messages, each with columns of its own.
     """
 
     def __init__(
-        self, branch: Branch, qualified: str, plan: TablePlan, increment: Increment, batch: str
+        self,
+        branch: Branch,
+        qualified: str,
+        plan: TablePlan,
+        increment: Increment,
+        batch: str,
+        halves: bool = False,
     ) -> None:
         self.branch = branch
         self.qualified = qualified
@@ -72,6 +99,7 @@ class BagMerge:
         self.increment = increment
         self.batch = batch
         self.spark = increment.lake.spark
+        self.halves = halves
         # Another mapping may have made other values of the same change then.
         self._again = qualified in increment.rebuilt.added_to
 
@@ -85,7 +113,9 @@ class BagMerge:
         came = self._judged(self.increment.pairs(self.qualified))
         new = self._new(came.where("reason IS NULL")).persist()
         out = new.count()
-        reached = self.plan.reached is not None or bool(self.plan.to_fill or self.plan.renamings)
+        plan = self.plan
+        drops = self.state.dropped_below != plan.before.dropped_below
+        reached = plan.reached is not None or bool(plan.to_fill or plan.renamings) or drops
         anew = reached and not self.branch.begins_empty
         if anew:
             self.branch.sql("DELETE FROM {branch}")
@@ -117,8 +147,15 @@ class BagMerge:
     def _judged(self, changes: DataFrame) -> DataFrame:
         """Changes with their identity, and why one cannot be counted."""
         frame = self._newer(changes).withColumn("identity", F.expr(IDENTITY))
-        incomplete = "(operation IN ('update', 'upsert', 'delete') AND before IS NULL)"
-        frame = frame.withColumn("reason", F.expr(f"CASE WHEN {incomplete} THEN '{NO_BEFORE}' END"))
+        # Where none are stated there is nothing to hold the row against.
+        frame = self._with_stated(frame).withColumn(
+            "reason",
+            F.expr(
+                f"CASE WHEN {_TAKES} AND before IS NULL THEN '{NO_BEFORE}' "
+                f"WHEN {_TAKES} AND stated > 0 AND size({_values('before')}) < stated "
+                f"THEN '{PART_OF_BEFORE}' END"
+            ),
+        )
         for side in ("image", "before"):
             judged = frame.withColumnRenamed("image", "kept").withColumn(
                 "image", F.col("kept" if side == "image" else side)
@@ -130,6 +167,23 @@ class BagMerge:
             )
             frame = misfits.drop("image").withColumnRenamed("kept", "image").select(*frame.columns)
         return frame
+
+    def _with_stated(self, changes: DataFrame) -> DataFrame:
+        """Changes with `stated`: how many columns their messages state, and so their rows have.
+
+        0 where that is not known, and of an update that may be of two messages: a column may have
+        come or gone between them.
+        """
+        names = "size(from_json(extra, 'columns array<array<string>>').columns)"
+        lake = self.increment.lake
+        log = lake.read(lake.log("changes"), self.increment.upto).where("outcome = 'schema'")
+        schemas = log.select("schema_id", F.expr(names).alias("n")).dropDuplicates(["schema_id"])
+        both = "operation = 'update'" if self.halves else "false"
+        return (
+            changes.join(F.broadcast(schemas), "schema_id", "left")
+            .withColumn("stated", F.expr(f"if({both}, 0, coalesce(n, 0))"))
+            .drop("n")
+        )
 
     def _new(self, changes: DataFrame) -> DataFrame:
         """Changes that no batch has counted, each once."""
@@ -151,9 +205,11 @@ class BagMerge:
 
     def _balances(self, changes: DataFrame) -> DataFrame:
         """By row: how often it was put there less how often it was taken away, if not equal."""
-        put = changes.where("image IS NOT NULL").select("order", "image", F.lit(1).alias("n"))
+        put = changes.where("image IS NOT NULL").select(
+            "order", F.expr(_COMPLETED).alias("image"), F.lit(1).alias("n")
+        )
         taken = changes.where("before IS NOT NULL").select(
-            "order", F.col("before").alias("image"), F.lit(-1).alias("n")
+            "order", F.expr(self._taken()).alias("image"), F.lit(-1).alias("n")
         )
         frame = put.unionByName(taken).withColumn("row", F.expr(self._row()))
         counted = frame.groupBy(F.sha2("row", 256).alias("hash"), "row").agg(
@@ -161,13 +217,33 @@ class BagMerge:
         )
         return counted.where("delta != 0")
 
+    def _taken(self) -> str:
+        """SQL: the row before, without what was dropped between the two messages of an update."""
+        drops = ", ".join(map(literal, self.state.dropped_below))
+        if not self.halves or not drops:
+            return "before"
+        there = f"NOT (k IN ({drops}) AND NOT map_contains_key({_values('image')}, k))"
+        return (
+            f"CASE WHEN operation = 'update' AND image IS NOT NULL "
+            f"THEN to_json(map_filter({_values('before')}, (k, v) -> {there})) ELSE before END"
+        )
+
     def _row(self) -> str:
         """SQL: the values of an image, those of one row always as the same text.
 
-        A null and a column that is not there are the same; a new column's default is there.
+        A null and a column that is not there are the same; a new column's default is there, and no
+        column that was dropped since.
         """
-        values = "from_json(image, 'map<string,string>', map('maxStringLen', '2147483647'))"
+        values, drops = _values("image"), self.state.dropped_below
+        if drops:
+            gone = (
+                f"(k = {literal(name)} AND `order` < {literal(order)})"
+                for name, order in drops.items()
+            )
+            values = f"map_filter({values}, (k, v) -> NOT ({' OR '.join(gone)}))"
         for default in self.state.defaults:
+            if default.order < drops.get(default.column, ""):
+                continue
             name, text = literal(default.column), literal(default.text)
             values = (
                 f"if(`order` < {literal(default.order)} AND NOT map_contains_key({values}, {name}),"

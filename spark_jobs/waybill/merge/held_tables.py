@@ -2,8 +2,9 @@
 
 A table whose columns or key changed in a way that a person decides about is left out of the batch
 with all of its changes. They stay in the log, behind the snapshot up to which the table was merged.
-Later batches leave it out, too. When the migration's file has changed, or a reload has brought all
-changes of the table as the file makes them now, it is tried once more: its changes since then, of
+Later batches leave it out, too. When the migration's file has changed, a reload has brought all
+changes of the table as the file makes them now, or a statement may have emptied it, it is tried
+once more: its changes since then, of
 all batches, are an increment of their own. Changes have their place in the order whichever batch
 brings them, so this is as if they had come at once.
 
@@ -96,7 +97,7 @@ class Parts:
         self._check_stops(across, replay)
         again: dict[int | None, set[str]] = defaultdict(set)
         for name, held in self.held.items():
-            if self._is_tried(name, held):
+            if self._is_tried(name, held) or _may_be_emptied(name, survey):
                 again[held.after].add(name)
         left: dict[str, SchemaChangeError] = {}
         statements = Statements(increment, self.before.unnumbered)
@@ -261,6 +262,12 @@ class Parts:
             }
             rows = {name for name, table in survey.tables.items() if table.rows}
             return Part(increment, schemas, plan, rows <= plan.tables.keys())
+
+
+def _may_be_emptied(name: str, survey: Survey) -> bool:
+    """Whether a batch may take away the rows that a table waits because of."""
+    found = survey.tables.get(name)
+    return survey.skipped["ddl"] > 0 or (found is not None and found.truncates > 0)
 
 
 def _across_batches(verdict: Verdict) -> bool:

@@ -435,7 +435,7 @@ class Increment:
         return self._rows_of(frame).where(F.col("qualified") == qualified)
 
     def pairs(self, qualified: str, history: bool = False, before: bool = False) -> DataFrame:
-        """The changes of one table's rows with both images: `image` after, `before`; and `batch`.
+        """The changes of one table's rows with both images, `image` after and `before`, and more.
 
         Those that stand as refused are left out: the table has none of them, and a replay takes
         them once more, as a part of the increment.
@@ -451,7 +451,7 @@ class Increment:
             frame = self.merged_before()
         else:
             frame = self.accepted()
-        found = self._rows_of(frame.where("outcome = 'ok'"), None, "batch")
+        found = self._rows_of(frame.where("outcome = 'ok'"), None, "batch", "schema_id")
         found = found.where(F.col("qualified") == qualified)
         # A replay takes up all of them; what was counted before is without them all the same. A
         # reload has brought them once more.

@@ -24,6 +24,7 @@ from waybill.merge.alterations import (
 from waybill.merge.column_changes import Taken, extend
 from waybill.merge.columns_anew import ask_again
 from waybill.merge.increment_counts import TableSurvey
+from waybill.merge.notations import check_notations, differ
 from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
 from waybill.merge.renamings import above, instead, present_key, renaming_error
 from waybill.merge.state import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from waybill.merge.statements import Statement
     from waybill.records import TableSchema
     from waybill.spec.decisions import Decisions
-    from waybill.tables import TableRules
+    from waybill.tables import TableRule, TableRules
 
 
 @dataclass
@@ -125,7 +126,8 @@ def make_plan(
     _rename_columns(plan, read, survey, schemas, before, concerns, log)
     for name, table in plan.tables.items():
         with _about(name):
-            _describe(name, table, _schemas_used(name, table, schemas, used_above, log), rules)
+            used = _schemas_used(name, table, schemas, used_above, log, rules)
+            _describe(name, table, used, rules)
             check_names(table, log)
     for state in plan.state.tables.values():
         _forget_void(state)
@@ -288,19 +290,27 @@ def _schemas_used(
     schemas: dict[str, TableSchema],
     used_above: Callable[[str, str], set[str]],
     log: NamesInLog | None,
+    rules: TableRules,
 ) -> list[TableSchema]:
     """The schemas that say what the table is, with the names of now."""
-    ids, higher = table.survey.schema_ids, ""
+    state, ids, higher = table.state, table.survey.schema_ids, ""
+    if state.truncated > table.before.highest:
+        # Nothing is left of what was written before.
+        state.written = {}
     if table.dropped:
         # The table that came after is another one, and may have another key.
-        table.state.key = None
+        state.key = None
         higher = table.dropped
-    elif table.survey.lowest < table.state.truncated:
-        keys = {schemas[i].key or () for i in ids if i in schemas}
-        if table.state.key is not None and keys - {table.state.key}:
-            # What the table was before it was dropped may come late.
-            higher = table.state.truncated
-    renamed = above(table.state.renamed, table.survey.lowest) if table.survey.rows else ()
+    elif table.survey.lowest < state.truncated:
+        found = [schemas[i] for i in ids if i in schemas]
+        keys = {schema.key or () for schema in found}
+        rule = _rule(name, found, rules)
+        if (state.key is not None and keys - {state.key}) or differ(
+            state.written, found, rule.columns, _is_bag(rule, found)
+        ):
+            # What the table was before it was emptied may come late.
+            higher = state.truncated
+    renamed = above(state.renamed, table.survey.lowest) if table.survey.rows else ()
     if log is not None and renamed:
         return log.present_schemas(name, schemas, higher, renamed)
     if higher:
@@ -312,6 +322,8 @@ def _forget_void(state: TableState) -> None:
     """Let go of what statements said about rows that a newer TRUNCATE or DROP took away."""
     state.defaults = tuple(d for d in state.defaults if d.order > state.truncated)
     state.dropped = {n: order for n, order in state.dropped.items() if order > state.truncated}
+    below = state.dropped_below.items()
+    state.dropped_below = {n: order for n, order in below if order > state.truncated}
 
 
 def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: TableRules) -> None:
@@ -328,10 +340,8 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
         # All of them are of a table that was dropped since.
         table.bag = state.key == ()
         return
-    rule = rules.find(None, None, name)
-    if schemas and schemas[0].table:
-        rule = rules.find(schemas[0].database, schemas[0].schema, schemas[0].table)
-    if rule.key == () or (schemas and all(schema.key == () for schema in schemas)):
+    rule = _rule(name, schemas, rules)
+    if _is_bag(rule, schemas):
         table.bag = True
     elif survey.keyed < survey.rows:
         keyless = survey.rows - survey.keyed
@@ -352,6 +362,10 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
             )
             raise SchemaChangeError(message, code=Code.KEY_CHANGED)
         state.key = key
+    check_notations(name, state, schemas, rule.columns, table.bag)
+    if table.bag:
+        # States of before this was remembered have those that are gone still.
+        state.dropped_below = {**state.dropped, **state.dropped_below}
     in_lake = len(table.before.columns)
     names = {} if table.was is None else {c.name: c.lake for c in table.was.columns}
     state.columns = extend(state.columns, schemas, rule.columns, name, in_lake, table.taken, names)
@@ -359,6 +373,18 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     if in_lake:
         state.came_up.update(dict.fromkeys(state.names[in_lake:], table.before.highest))
     state.highest = max(state.highest, survey.highest)
+
+
+def _rule(name: str, schemas: Sequence[TableSchema], rules: TableRules) -> TableRule:
+    """What the migration declares of a table."""
+    if schemas and schemas[0].table:
+        return rules.find(schemas[0].database, schemas[0].schema, schemas[0].table)
+    return rules.find(None, None, name)
+
+
+def _is_bag(rule: TableRule, schemas: Sequence[TableSchema]) -> bool:
+    """Whether a table has no key."""
+    return rule.key == () or (bool(schemas) and all(schema.key == () for schema in schemas))
 
 
 def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
@@ -418,7 +444,8 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
         # Every row that it concerned is gone.
         return
     added, warnings = alter(state, statement, alteration, taken)
-    if there is None and taken.changes:
+    counts_anew = state.key == () and state.dropped_below != before.table(name).dropped_below
+    if there is None and (taken.changes or counts_anew):
         _table(plan, name, before).taken = taken
     plan.warnings += [] if statement.again else warnings
     if added:

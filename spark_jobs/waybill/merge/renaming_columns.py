@@ -364,5 +364,7 @@ def _rename(state: TableState, renaming: Renaming) -> None:
     state.key = None if state.key is None else tuple(map(now, state.key))
     state.defaults = tuple(Default(d.order, now(d.column, d.order), d.text) for d in state.defaults)
     state.dropped = {now(name, order): order for name, order in state.dropped.items()}
+    state.dropped_below = {now(n, order): order for n, order in state.dropped_below.items()}
     state.came_up = {now(name): order for name, order in state.came_up.items()}
     state.stated = {now(name): types for name, types in state.stated.items()}
+    state.written = {now(name): type_ for name, type_ in state.written.items()}

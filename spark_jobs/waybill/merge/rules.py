@@ -32,6 +32,9 @@ comes out when all changes ever seen are taken once each, from the lowest order 
 8. **A table without key is a bag** (`bag`): it holds a row as often as images put it there less
    the times that rows before took it away. A change counts once, however often it comes. A dump
    has the changes up to its sequence id, that one included: they are taken away by the reload.
+   What an update leaves out of the row after, that row has from the row before. Nobody knows which
+   row a row before means that is not there or leaves out a column: such a change is refused.
+   A dropped column tells no rows apart any more: changes below the statement are read without it.
 9. **A renamed column is the same column** (`presented`, where the migration maps it): changes below
    the statement are read as if they had its new names. Without a sequence id it stands where a
    TRUNCATE would. Where its place leaves open what a name means, a person decides
@@ -59,8 +62,11 @@ from waybill.order import placed_after, sequence_of
 Values = Mapping[str, str | None]
 """An image: exact text or null by column name; absent columns are not in it."""
 
-STATEMENTS = frozenset({"truncate", "column", "rename"})
+STATEMENTS = frozenset({"truncate", "column", "drop", "rename"})
 """Operations of a whole table."""
+
+SILENT = frozenset({"column", "drop", "rename"})
+"""Those of them that no batch counts."""
 
 WHOLE = frozenset({"insert", "read"})
 """Operations whose image is the whole row, so that nothing older shows through."""
@@ -71,16 +77,19 @@ class Change(NamedTuple):
 
     Attributes:
         order: its place in the total order.
-        operation: read, insert, update, upsert, delete, truncate, `column` (rule 7), or `rename`
-            (rule 9).
+        operation: read, insert, update, upsert, delete, truncate, `column` (rule 7), `drop` (rule
+            8), or `rename` (rule 9).
         key: text of the row's key; for statements empty.
-        image: the row after the change; for `column` the new column with its default; for `rename`
-            new names by the old ones.
+        image: the row after the change; for `column` the new column with its default; for `drop`
+            the column that is gone; for `rename` new names by the old ones.
         old_key: the key that the row had before, where the change gave it another.
         before: the row before the change, where it is needed: in a table without key, and of key
             changes.
         transaction: the source's transaction.
         place: where the change came from; names it in quarantine.
+        columns: of a table without key: the columns that its message states, which a row before has
+            to have. None of an update whose images came as two messages, as each of those states
+            columns of its own, and a column may have come or gone between them.
     """
 
     order: str
@@ -91,6 +100,7 @@ class Change(NamedTuple):
     place: tuple[str, int, int, int] = ("", 0, 0, 0)
     before: Values | None = None
     transaction: str | None = None
+    columns: frozenset[str] | None = None
 
 
 class Row(NamedTuple):
@@ -130,7 +140,7 @@ def fold(rows: Rows, changes: Iterable[Change], columns: Iterable[str] = ()) -> 
             rows.clear()
         elif change.operation == "column":
             _add_column(rows, change)
-        elif change.operation == "rename":
+        elif change.operation in ("drop", "rename"):
             continue
         elif change.operation == "delete":
             rows[change.key] = _tombstone(rows.get(change.key), change)
@@ -244,6 +254,7 @@ def _renamed(change: Change, names: Values) -> Change:
         image=image(change.image),
         old_key=None if change.old_key is None else key(change.old_key),
         before=image(change.before),
+        columns=change.columns and frozenset(names.get(name) or name for name in change.columns),
     )
 
 
@@ -263,16 +274,47 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
         key=lambda change: change.order,
         reverse=True,
     )
+    drops: dict[str, str] = {}
+    for change in kept.values():
+        for name in change.image or () if change.operation == "drop" else ():
+            drops[name] = max(drops.get(name, ""), change.order)
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
-        if change.operation in STATEMENTS or _is_void(change, truncate):
+        if change.operation in STATEMENTS or _is_void(change, truncate) or not _is_told(change):
             continue
-        for image, n in ((change.image, 1), (change.before, -1)):
+        for image, n in ((_completed(change), 1), (_taken(change, drops), -1)):
             if image is not None:
-                added = [dict(d.image or {}) for d in defaults if change.order < d.order]
-                whole = {name: text for part in (*added, image) for name, text in part.items()}
+                added = [(d.order, d.image or {}) for d in defaults if change.order < d.order]
+                whole = {
+                    name: text
+                    for order, part in (*added, (change.order, image))
+                    for name, text in part.items()
+                    if order > drops.get(name, "")
+                }
                 rows[frozenset((k, v) for k, v in whole.items() if v is not None)] += n
     return Counter({row: n for row, n in rows.items() if n})
+
+
+def _is_told(change: Change) -> bool:
+    """Whether a change of a table without key tells the row that it takes away, if it takes one."""
+    if change.operation in WHOLE:
+        return True
+    return change.before is not None and (change.columns or frozenset()) <= change.before.keys()
+
+
+def _completed(change: Change) -> Values | None:
+    """The row after, with what an update leaves as it was."""
+    if change.image is None or change.before is None or change.columns is None:
+        return change.image
+    return {**change.before, **change.image}
+
+
+def _taken(change: Change, drops: Mapping[str, str]) -> Values | None:
+    """The row before; of an update of two messages without what was dropped between them."""
+    if change.before is None or change.columns is not None or change.operation in WHOLE:
+        return change.before
+    there = drops.keys() - (change.image or drops).keys()
+    return {name: text for name, text in change.before.items() if name not in there}
 
 
 def _is_void(change: Change, truncate: Change | None) -> bool:
@@ -349,7 +391,7 @@ class _Hidden:
     def below(self, change: Change) -> None:
         """Go down below a change."""
         key, old = change.key, change.old_key
-        if change.operation in ("column", "rename"):
+        if change.operation in SILENT:
             return
         if change.operation == "delete":
             self.live[key] = self.dead.get(key)
@@ -431,14 +473,14 @@ class Table:
         refused = [change for change in bad if change.old_key is not None]
         refused += showing(taken, (c for c in bad if c.old_key is None), self.columns)
         self.refused += refused
-        counted = [change for change in came if change.operation not in ("column", "rename")]
+        counted = [change for change in came if change.operation not in SILENT]
         second = sum(change.old_key is not None for change in good)
         out = self._out(good, before) + (emptied and self.truncated > truncated)
         superseded = len(counted) + second - out - len(refused)
         return Counts(len(counted), second, out, superseded, len(refused))
 
     def _fits(self, change: Change) -> bool:
-        if change.image is None or change.operation == "rename":
+        if change.image is None or change.operation in ("drop", "rename"):
             return True
         return not self.misfit(change.image)
 

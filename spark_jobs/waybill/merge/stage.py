@@ -12,6 +12,7 @@ import msgspec
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
+from waybill.envelopes import registry
 from waybill.lake.column_comments import comment_columns
 from waybill.lake.commit import stamp_of
 from waybill.lake.future_columns import BECOMES
@@ -357,7 +358,9 @@ class _Merge:
         survey = plan.survey
         branch = self._branch(name, plan)
         staged = replace(plan, state=self._staged(name, plan, branch))
-        out, odd = BagMerge(branch, name, staged, self.increment, self.context.batch).merge()
+        given = (branch, name, staged, self.increment, self.context.batch)
+        halves = registry.get(self.spec.source.envelope).pairs
+        out, odd = BagMerge(*given, halves=halves).merge()
         refused = self.ledger.refuse(
             self.context.batch, refused_rows(self.context.batch, name, odd)
         )

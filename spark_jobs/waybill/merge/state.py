@@ -74,6 +74,8 @@ class TableState(msgspec.Struct):
         defaults: columns added with a default since `truncated`, oldest statement first.
         dropped: columns that statements dropped since `truncated` and that none added again, with
             the orders of the statements.
+        dropped_below: columns that statements dropped since `truncated`, added again or not, with
+            the orders of the newest: in a table without key, changes below it are without them.
         places: topics and partitions that brought changes without a sequence id.
         topics: where its changes come from.
         open_rows: whether any row ever depended on more than its newest image.
@@ -81,6 +83,8 @@ class TableState(msgspec.Struct):
         came_up: by column that came up when rows were there: the highest order by then. A row up to
             it may lack the column only because nobody knew it.
         stated: types narrower than the column's that the source has stated, by column.
+        written: by column by which rows are found, the type that messages state of it, where that
+            says with how many digits values are written (`waybill.merge.notations`).
         changes: changes of its columns of the last batch that brought any.
         renamed: what statements renamed, where the migration maps it, oldest first. All else has
             the names of now.
@@ -94,12 +98,14 @@ class TableState(msgspec.Struct):
     truncated: str = ""
     defaults: tuple[Default, ...] = ()
     dropped: dict[str, str] = {}
+    dropped_below: dict[str, str] = {}
     places: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
     open_rows: bool = False
     highest: str = ""
     came_up: dict[str, str] = {}
     stated: dict[str, tuple[str, ...]] = {}
+    written: dict[str, str] = {}
     changes: tuple[ColumnChange, ...] = ()
     renamed: Renamings = ()
     added: dict[str, str] = {}

@@ -68,6 +68,10 @@ def change_row(change: Change, table: TableSchema, **more: Any) -> dict[str, Any
             f"ALTER TABLE {table.qualified_name} ADD COLUMN {name} "
             f"VARCHAR(40) NOT NULL DEFAULT '{text}'"
         )
+    if change.operation == "drop":
+        row["operation"], row["after"] = "ddl", None
+        (name,) = change.image or {}
+        row["ddl_text"] = f"ALTER TABLE {table.qualified_name} DROP COLUMN {name}"
     if change.operation == "rename":
         row["operation"], row["after"] = "ddl", None
         told = ", ".join(f"RENAME COLUMN {old} TO {new}" for old, new in change.image.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, schema
+from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from tests.spark.merge.test_merge_stage import TABLE, ddl, images, row, step
 from waybill.cli.status import merged_status
 from waybill.errors import SchemaChangeError
@@ -322,3 +322,60 @@ def test_what_ends_the_wait_of_a_table_whose_key_changed(lake: Lake, migration) 
     assert images(lake) == [{"id": "5", "n": "5"}]
     assert images(lake, "shop.u") == [{"id": "7", "n": "7"}]
     assert position_of(lake).state.table("shop.u").key == ("n",)
+
+
+REWRITE = [{"tables": "shop.*", "retype": "rewrite"}]
+DIGITS = {
+    "timestamp": ("2026-01-01T00:00:00", "2026-01-01T00:00:00.000"),
+    "decimal": ("5.1", "5.10"),
+}
+
+
+@pytest.mark.parametrize("way", ["reload", "truncate"])
+@pytest.mark.parametrize(
+    ("key", "old", "new", "code"),
+    [
+        (("at", "n"), "timestamp(0)", "timestamp(3)", "WB-4002"),
+        ((), "decimal(10,1)", "decimal(12,2)", "WB-4007"),
+    ],
+    ids=["key", "no key"],
+)
+def test_a_table_whose_texts_have_other_digits_waits_until_its_rows_are_gone(
+    lake: Lake, migration, key, old, new, code, way
+) -> None:
+    """One row would be two, and what deletes it would find none."""
+    first, second = (schema("shop.t", {"at": kind, "n": "int32"}, key) for kind in (old, new))
+    before, after = DIGITS[old.partition("(")[0]]
+
+    def change(sequence: int, operation: str, at: str | None, n: str = "1", topic="t", rank=1):
+        place = (topic, 0, sequence + len(at or ""), 0)
+        order = order_key((sequence,), rank, *place[1:])
+        image = None if at is None else {"at": at, "n": n}
+        text = f'{{"at":"{at}","n":"{n}"}}' if key and at else ""
+        was = image if operation == "delete" else None
+        made = Change(order, operation, text, None if was else image, None, place, was)
+        return change_row(made, second if at == after else first)
+
+    def shown() -> list[tuple[str, str]]:
+        return sorted((image["at"], image["n"]) for _, image in rows_of(lake, "shop.t").values())
+
+    spec = migration(schema_changes=REWRITE)
+    run(lake, spec, "b1", [change(1, "insert", before), change(2, "insert", before, "2")], [first])
+    deleted = change(11, "delete", after, "2")
+    report = run(lake, spec, "b2", [deleted, row(5, 2, n="5", table=OTHER)], [second, OTHER])
+    why = report.details["tables that wait"]["shop.t"]["why"]
+    assert why.startswith(f"{code}: ")
+    assert "an `as_of` after the last change with the older type" in why
+    assert shown() == [(before, "1"), (before, "2")]
+    if way == "reload":
+        topic = "full:shop.t@20"
+        rows = [change(20, "truncate", None, topic=topic, rank=0)]
+        rows.append(change(20, "read", after, "7", topic=topic))
+        spec = migration(description="with a dump", schema_changes=REWRITE)
+    else:
+        rows = [change(20, "truncate", None), change(21, "insert", after, "7")]
+    report = run(lake, spec, "b3", [*rows, change(30, "insert", after, "8")], [second])
+    assert "tables that wait" not in report.details
+    assert shown() == [(after, "7"), (after, "8")]
+    run(lake, spec, "b4", [change(31, "delete", after, "7"), change(3, "insert", before)], [])
+    assert shown() == [(after, "8")]

@@ -56,7 +56,8 @@ def mapped(change: Change) -> Change:
         masked = {"n": row["n"] and f"#{len(row['n'])}"} if "n" in row else {}
         return {name: text for name, text in {**row, **masked}.items() if name not in ("t", "b")}
 
-    return change._replace(image=image(change.image), before=image(change.before))
+    stated = None if change.columns is None else change.columns - {"b"}
+    return change._replace(image=image(change.image), before=image(change.before), columns=stated)
 
 
 class Log:
@@ -96,8 +97,8 @@ class Log:
         if name == HEAP:
             types, key = ({"a": "int32"} if now else {"a": "int32", "b": "string"}), ()
         for change in changes:
-            shown = change.image or change.before or {}
-            with_tier = "tier" in shown and change.operation != "column"
+            shown = change.columns or change.image or change.before or {}
+            with_tier = "tier" in shown and change.operation not in STATEMENTS
             table = schema(name, {**types, **({"tier": "string"} if with_tier else {})}, key)
             schemas[table.id] = table
             rows.append(change_row(mapped(change) if now else change, table))

@@ -42,7 +42,9 @@ def read(line: str, offset: int):
     key, old_key = key_of(image), key_of(before) or None
     if operation == "delete" and image is not None:
         image = None
-    change = Change(place, operation, key, image, old_key, ("t", 0, offset, 0), before)
+    stated = frozenset({**(before or {}), **(image or {})})
+    at = ("t", 0, offset, 0)
+    change = Change(place, operation, key, image, old_key, at, before, columns=stated)
     return transaction, change
 
 
