@@ -88,8 +88,7 @@ class Change(NamedTuple):
         transaction: the source's transaction.
         place: where the change came from; names it in quarantine.
         columns: of a table without key: the columns that its message states, which a row before has
-            to have. None of an update whose images came as two messages, as each of those states
-            columns of its own, and a column may have come or gone between them.
+            to have. None of an update of two messages, each of which states columns of its own.
     """
 
     order: str
@@ -274,10 +273,8 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
         key=lambda change: change.order,
         reverse=True,
     )
-    drops: dict[str, str] = {}
-    for change in kept.values():
-        for name in change.image or () if change.operation == "drop" else ():
-            drops[name] = max(drops.get(name, ""), change.order)
+    gone = [change for change in kept.values() if change.operation == "drop"]
+    drops = {n: c.order for c in sorted(gone, key=lambda c: c.order) for n in c.image or ()}
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
         if change.operation in STATEMENTS or _is_void(change, truncate) or not _is_told(change):

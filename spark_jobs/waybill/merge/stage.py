@@ -12,7 +12,6 @@ import msgspec
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
-from waybill.envelopes import registry
 from waybill.lake.column_comments import comment_columns
 from waybill.lake.commit import stamp_of
 from waybill.lake.future_columns import BECOMES
@@ -359,8 +358,7 @@ class _Merge:
         branch = self._branch(name, plan)
         staged = replace(plan, state=self._staged(name, plan, branch))
         given = (branch, name, staged, self.increment, self.context.batch)
-        halves = registry.get(self.spec.source.envelope).pairs
-        out, odd = BagMerge(*given, halves=halves).merge()
+        out, odd = BagMerge(*given, halves=self.spec.source.splits_updates).merge()
         refused = self.ledger.refuse(
             self.context.batch, refused_rows(self.context.batch, name, odd)
         )

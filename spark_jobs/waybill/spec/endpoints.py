@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from waybill.envelopes import registry
 from waybill.spec.mapping import Selection, TableMapping, rules_of
 from waybill.spec.model import Model
 from waybill.spec.values import End, FilePlace, LengthOfTime, Start
@@ -133,6 +134,11 @@ class Source(Model):
             )
             raise ValueError(message)
         return self
+
+    @property
+    def splits_updates(self) -> bool:
+        """Whether an update may be two messages, as its envelope has them."""
+        return registry.get(self.envelope).pairs
 
 
 class FilesTarget(Model):
