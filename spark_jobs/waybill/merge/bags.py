@@ -25,7 +25,7 @@ from waybill.lake.newest_rows import first_rows
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.rewriting import without_old
-from waybill.merge.short_images import written_image
+from waybill.merge.short_images import MAP_OF_TEXTS, written_image
 from waybill.merge.typed_columns import typed, value_name
 from waybill.merge.writing import merge_rows
 
@@ -60,7 +60,7 @@ _TAKES = "operation IN ('update', 'upsert', 'delete')"
 
 def _values(image: str) -> str:
     """SQL: the texts of an image by column."""
-    return f"from_json({image}, 'map<string,string>', map('maxStringLen', '2147483647'))"
+    return f"from_json({image}, {MAP_OF_TEXTS})"
 
 
 _OLDER = f"map_filter({_values('before')}, (k, v) -> NOT map_contains_key({_values('image')}, k))"

@@ -35,9 +35,9 @@ def table(changes: int, *files: int) -> Plain:
     ],
 )
 def test_no_more_than_pays(changes, files, buckets):
-    assert table(changes, *files).buckets(CHANGE, 4) == buckets
+    assert table(changes, *files).buckets(changes * CHANGE, 4) == buckets
 
 
 def test_none_is_larger_than_a_task_takes():
     changes = 10 * BUCKET_BYTES // CHANGE
-    assert table(changes, 10**12).buckets(CHANGE, 4) == 10
+    assert table(changes, 10**12).buckets(changes * CHANGE, 4) == 10

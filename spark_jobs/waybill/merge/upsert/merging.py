@@ -78,16 +78,16 @@ class Plain:
     files: tuple[StoredFile, ...]
     left_out: tuple[int, ...] | None = None
 
-    def buckets(self, each: float, cores: int) -> int:
+    def buckets(self, size: float, cores: int) -> int:
         """Into how many parts its keys are dealt.
 
         Args:
-            each: bytes of a change in the shuffle.
+            size: bytes of its changes in the shuffle.
             cores: how many tasks run at once.
         """
         there = sum(file.rows for file in self.files)
         several = self.rows // max(BUCKET_ROWS, there // LOOKED_UP)
-        return max(1, ceil(self.rows * each / BUCKET_BYTES), min(cores, several))
+        return max(1, ceil(size / BUCKET_BYTES), min(cores, several))
 
 
 class Upserted(NamedTuple):
@@ -164,7 +164,7 @@ def upsert(
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
     sizes = bytes_of(lake, increment, {table.name: table.rows for table in tables}, size, rows)
     wanted = {
-        table.name: Wanted(i, table.buckets(sizes[table.name] / table.rows, cores), table.above)
+        table.name: Wanted(i, table.buckets(sizes[table.name], cores), table.above)
         for i, table in enumerate(tables)
     }
     every = max(1, sum(sizes.values()))
