@@ -16,7 +16,6 @@ from waybill.lake_columns import ARCHIVE, columns_of
 from waybill.mapping.column_history import ColumnHistory, ColumnStatement, column_statements
 from waybill.mapping.conditions import missing_columns
 from waybill.records import intern_schema
-from waybill.spark_tasks.errors import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -119,14 +118,8 @@ class ColumnHistories:
         line = {snapshot.id for snapshot in lake.metadata(archive).ancestors(upto)}
         since = self._kept["upto"] if self._kept["upto"] in line else None
         messages = lake.task_rows(Span(archive, since, upto), _MESSAGE, {})
-        here = messages.here(self._statements())
-        found: set[tuple[Any, ...]]
-        if here is None:
-            with unwrapped():
-                rows = messages.map(self._statements(), from_arrow_schema(_FOUND)).collect()
-            found = {(row.table, row.statement) for row in rows}
-        else:
-            found = {tuple(row.values()) for batch in here for row in batch.to_pylist()}
+        rows = messages.collected(self._statements(), from_arrow_schema(_FOUND))
+        found = {(row["table"], row["statement"]) for row in rows}
         # What was found stays, also where the archive has its messages no more.
         tables = {name: [*statements] for name, statements in self._kept["tables"].items()}
         for table, text in sorted(found):

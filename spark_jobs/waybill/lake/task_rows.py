@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import Code, WaybillError
 from waybill.lake.data_files import begin_of
 from waybill.lake.sizing import rows_per_batch
+from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 from waybill.storage.open import open_storage
 
@@ -112,6 +113,22 @@ class TaskRows:
             columns: what it makes, as Spark declares it.
         """
         return self.handed.mapInArrow(light(self.through(make)), columns)
+
+    def collected(self, make: Make, columns: Any) -> list[dict[str, Any]]:
+        """What is made of the rows, by name of the column: here where they are few, else in tasks.
+
+        Args:
+            make: the work.
+            columns: what it makes, as Spark declares it.
+
+        Raises:
+            WaybillError: what failed a task.
+        """
+        here = self.here(make)
+        if here is not None:
+            return [row for batch in here for row in batch.to_pylist()]
+        with unwrapped():
+            return [row.asDict() for row in self.map(make, columns).collect()]
 
 
 def read_in_tasks(

@@ -28,7 +28,6 @@ from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
 from waybill.publish.part_files import KAFKA_COLUMNS, SUFFIXES, WRITTEN_PARTS, FilePart, PartWriter
 from waybill.publish.part_rows import parts_in_row_groups
-from waybill.spark_tasks.errors import unwrapped
 from waybill.storage.file_store import TEMPORARY, Store, file_name, open_store
 
 if TYPE_CHECKING:
@@ -136,13 +135,7 @@ def _publish_batch(
         layout = layout_of(listed) or layout
     # A listed part is there for good: what would be written is held against it and thrown away.
     writer = PartWriter(folder, layout, sender.mark, keep=listed is None)
-    here = parts.here(writer.write_all)
-    if here is None:
-        with unwrapped():
-            results = parts.map(writer.write_all, from_arrow_schema(WRITTEN_PARTS)).collect()
-        found = [row.asDict() for row in results]
-    else:
-        found = [row for batch in here for row in batch.to_pylist()]
+    found = parts.collected(writer.write_all, from_arrow_schema(WRITTEN_PARTS))
     written = sorted(FilePart(**row) for row in found)
     put_manifest(store, manifest_of(written, sender, batch, layout), sender, listed)
     tidy(store, written, sender)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from waybill.lake import Span
 from waybill.lake.sizing import SHUFFLED
 from waybill.lake_columns import CHANGES, columns_of
-from waybill.spark_tasks.errors import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,14 +45,8 @@ def _measured(lake: Lake, increment: Increment) -> dict[str, int]:
 
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *BYTES_READ), {"outcome": ["ok"]})
-    here = changes.here(measured)
-    if here is None:
-        with unwrapped():
-            rows = [row.asDict() for row in changes.map(measured, BYTES_DDL).collect()]
-    else:
-        rows = [row for batch in here for row in batch.to_pylist()]
     found: dict[str, int] = {}
-    for row in rows:
+    for row in changes.collected(measured, BYTES_DDL):
         size = row.pop("bytes")
         name = qualified(**row)
         if name is not None:
