@@ -116,8 +116,6 @@ class _Topic:
         """The event of a plan in one layout."""
         found = self.layouts.get((plan, names, source_names))
         if found is None:
-            if len(self.layouts) >= _MANY:
-                self.layouts.clear()
             found = Event(plan, names, source_names)
             self.layouts[plan, names, source_names] = found
         return found
@@ -125,15 +123,14 @@ class _Topic:
     def learn(self, prefix: bytes, event: Event) -> None:
         """Take this way first for the next message."""
         plan = event.plan
-        if len(self.events) >= _MANY:
-            self.events.clear()
         if prefix and prefix not in self.prefixes:
-            self.prefixes = [prefix, *self.prefixes[: _MANY - 1]]
+            self.prefixes = [prefix, *self.prefixes[: _PREFIXES - 1]]
         self.prefix, self.event = prefix, event
         self.events[prefix, (plan.database, plan.namespace, plan.table)] = event
 
 
-_MANY = 256
+_PREFIXES = 256
+"""How many inline schemas are compared with a message, one after the other."""
 
 
 class DebeziumDecoder:
