@@ -15,7 +15,7 @@ from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.branches import TABLES_ASKED, statement_of_branch
-from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
+from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on, shown_in
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
@@ -116,13 +116,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     if context.options.decision is not None:
         decide(spec, lake, context.options.decision, batch)
     batch_judged = judged(lake, batch)
-    decision = decision_on(lake, batch_judged.merge)
-    if decision is not None and decision.what == DROPPED:
-        message = (
-            f"batch {batch} was {decision}; nothing of it is visible, and the next batch merges "
-            f"its changes again: `{spec.command('run', 'FILE')}`"
-        )
-        raise GateError(message, code=Code.BATCH_DROPPED)
+    decision = _decision(spec, lake, batch_judged)
     staged = _staged(lake, batch_judged, batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
@@ -145,6 +139,8 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             report.to_dict(),
             code=Code.GATE_REFUSED,
         )
+    # To judge may have taken long, and until a table shows it a batch can be dropped.
+    _decision(spec, lake, batch_judged)
     _show(staged, batch_judged.record, context)
     shown = visible_unjudged(lake, batch_judged.merge.snapshot)
     events = schema_events(lake, shown[::-1])
@@ -152,6 +148,24 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report
+
+
+def _decision(spec: Migration, lake: Lake, found: Judged) -> Decision | None:
+    """What a person has decided about a batch that may still be shown.
+
+    Raises:
+        GateError: it was dropped.
+    """
+    merge = found.merge
+    shown = found.record is None or shown_in(lake, merge) is not None
+    decision = decision_on(lake, merge, shown)
+    if decision is not None and decision.what == DROPPED:
+        message = (
+            f"batch {merge.batch} was {decision}; nothing of it is visible, and the next batch "
+            f"merges its changes again: `{spec.command('run', 'FILE')}`"
+        )
+        raise GateError(message, code=Code.BATCH_DROPPED)
+    return decision
 
 
 def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:
