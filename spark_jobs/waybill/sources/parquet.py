@@ -188,9 +188,10 @@ def _timestamps(array: Any) -> Any:
     import pyarrow.compute as pc
 
     if pa.types.is_integer(array.type):
-        array = array.cast(pa.int64())
-        array = pc.if_else(pc.less(array, 0), None, array).cast(pa.timestamp("ms", tz="UTC"))
-        return array.cast(TIMESTAMP)
+        stamps = array.cast(pa.int64())
+        none: Any = pa.scalar(None, pa.int64())
+        known: Any = pc.if_else(pc.less(stamps, 0), none, stamps)
+        return known.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
     stamped = pa.types.is_timestamp(array.type)
     # Nanoseconds lose digits. A coarser time that is too far away would become another one.
     exact = not (stamped and array.type.unit == "ns")

@@ -45,7 +45,7 @@ from waybill.validate.profiles import (
     outcomes,
     refused_messages,
 )
-from waybill.validate.readers import readers_of
+from waybill.validate.readers import check_named, readers_of
 from waybill.validate.recording import record
 from waybill.validate.rereading import MESSAGE, Reread, reread
 from waybill.validate.result import (
@@ -70,7 +70,7 @@ from waybill.validate.trends import ages_of, past_of, trends_profile, verdicts_o
 from waybill.validate.unjudged import visible_unjudged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -321,9 +321,14 @@ def _sent(lake: Lake, batch: Judged) -> int:
 
 
 def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Footers) -> Reread:
+    lake = context.lake
+    labels: Iterable[str] | None = footers.messages
+    if labels is None:
+        waiting = lake.increment(*batch.outbox).where("outcome = 'ok'").select("target")
+        labels = [row.target for row in waiting.distinct().collect()]
+    check_named(labels, [target.label for target in spec.publish], spec.dropped_targets)
     if not spec.publish:
         return Reread()
-    lake = context.lake
     known = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     older = _older(lake, batch)
     if older is not None:
