@@ -274,6 +274,8 @@ def test_a_drop_while_the_gate_judges_holds_the_batch(line: Line, monkeypatch) -
         patch.setattr(gate, "judge", judged)
         assert "dropped by bob" in fails(line, Code.BATCH_DROPPED, "b1")
     assert line.rows() == line.sent == ["0"]
+    result = read_result(line.spec, "b1")
+    assert (result["outcome"], result["decision"]["what"]) == ("failed", DROPPED)
     line.mend()
     line.run("b2")
     assert line.rows() == line.sent == ["0", "1", "2", "3"]

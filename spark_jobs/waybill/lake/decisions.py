@@ -76,7 +76,7 @@ def decision_on(lake: History, merge: Commit, shown: bool = False) -> Decision |
     """What was decided about a merge that waits; None if nothing was.
 
     The gate may judge a batch again: an approval from before its last no is about what the gate
-    found then, and does not count any more.
+    found then, and does not count any more. A drop does, also where the gate was judging then.
 
     Args:
         lake: the lake.
@@ -84,14 +84,13 @@ def decision_on(lake: History, merge: Commit, shown: bool = False) -> Decision |
         shown: whether a table shows it already: a drop that was recorded in the moment in which
             that began came too late, and does not count.
     """
+    counts = {STAMPS[APPROVED]} if shown else {*STAMPS.values()}
     for commit in lake.commits(lake.log("runs")):
         if commit.cursor.get("merges") != merge.snapshot:
             continue
-        if shown and commit.stage == STAMPS[DROPPED]:
-            continue
         if commit.stage == HELD:
-            return None
-        if commit.stage in STAMPS.values():
+            counts.discard(STAMPS[APPROVED])
+        elif commit.stage in counts:
             return Decision(**_recorded(commit.report))
     return None
 

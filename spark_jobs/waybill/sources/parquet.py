@@ -189,8 +189,8 @@ def _timestamps(array: Any) -> Any:
 
     if pa.types.is_integer(array.type):
         stamps = array.cast(pa.int64())
-        none: Any = pa.scalar(None, pa.int64())
-        known: Any = pc.if_else(pc.less(stamps, 0), none, stamps)
+        zero, none = (pa.scalar(value, pa.int64()) for value in (0, None))
+        known: Any = pc.if_else(pc.less(stamps, zero), none, stamps)
         return known.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
     stamped = pa.types.is_timestamp(array.type)
     # Nanoseconds lose digits. A coarser time that is too far away would become another one.

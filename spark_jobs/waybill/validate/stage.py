@@ -122,6 +122,8 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
     before = cache(partial(verdicts_of, lake))
     result = judge(spec, context, batch_judged, staged, suites, decision, before)
+    # To judge may have taken long, and until a table shows it a batch can be dropped.
+    _decision(spec, lake, batch_judged)
     places = keep(spec, result, trend_of(result, before()))
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
@@ -139,7 +141,6 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             report.to_dict(),
             code=Code.GATE_REFUSED,
         )
-    # To judge may have taken long, and until a table shows it a batch can be dropped.
     _decision(spec, lake, batch_judged)
     _show(staged, batch_judged.record, context)
     shown = visible_unjudged(lake, batch_judged.merge.snapshot)
@@ -157,8 +158,7 @@ def _decision(spec: Migration, lake: Lake, found: Judged) -> Decision | None:
         GateError: it was dropped.
     """
     merge = found.merge
-    shown = found.record is None or shown_in(lake, merge) is not None
-    decision = decision_on(lake, merge, shown)
+    decision = decision_on(lake, merge, found.record is None or shown_in(lake, merge) is not None)
     if decision is not None and decision.what == DROPPED:
         message = (
             f"batch {merge.batch} was {decision}; nothing of it is visible, and the next batch "
