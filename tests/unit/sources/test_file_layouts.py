@@ -68,6 +68,7 @@ def test_kcat_lines(tmp_path: Path) -> None:
         kcat_line(offset=2**63),
         kcat_line(ts=10**17),
         kcat_line().replace(b'"t"', b'"\\ud83d"'),
+        kcat_line(payload="PAY").replace(b"PAY", b"\\udc80"),
         b"[" * 100_000,
     ],
 )
