@@ -257,3 +257,56 @@ def test_another_batch_than_the_held_one_is_not_decided_about(line: Line) -> Non
     line.run("b2", drop_held=True, until="merge")
     with pytest.raises(ConfigurationError, match="b2 is merged and the gate has not judged it"):
         decided(line, APPROVE)
+
+
+def test_a_drop_while_the_gate_judges_holds_the_batch(line: Line, monkeypatch) -> None:
+    """To judge may take long, and until a table shows the batch it can be dropped."""
+    hold(line)
+    decided(line, APPROVE)
+    judge = gate.judge
+
+    def judged(*given):
+        found = judge(*given)
+        decided(line, DROP)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gate, "judge", judged)
+        assert "dropped by bob" in fails(line, Code.BATCH_DROPPED, "b1")
+    assert line.rows() == line.sent == ["0"]
+    result = read_result(line.spec, "b1")
+    assert (result["outcome"], result["decision"]["what"]) == ("failed", DROPPED)
+    line.mend()
+    line.run("b2")
+    assert line.rows() == line.sent == ["0", "1", "2", "3"]
+
+
+def test_a_drop_that_the_tables_overtook_is_refused_and_ends_nothing(
+    line: Line, monkeypatch
+) -> None:
+    """It was recorded in the moment in which the gate began to show the batch."""
+    hold(line)
+    decided(line, APPROVE)
+    take_down, show = deciding._record, gate._show
+
+    def shown_first(lake, merge, decision):
+        take_down(lake, merge, decision)
+        show(*showing)
+
+    def late(*given):
+        showing.extend(given)
+        with pytest.raises(ConfigurationError, match="b1 is visible in part") as caught:
+            decided(line, DROP)
+        assert caught.value.code is Code.BATCH_VISIBLE_IN_PART
+
+    showing: list = []
+    with monkeypatch.context() as patch:
+        patch.setattr(deciding, "_record", shown_first)
+        patch.setattr(gate, "_show", late)
+        patch.setattr(gate, "record", kill)
+        with pytest.raises(Killed):
+            line.run("b1")
+    assert line.rows() == ["0", "1"]
+    line.feed("2", insert(5))
+    line.run("b2")
+    assert line.rows() == line.sent == ["0", "1", "5"]

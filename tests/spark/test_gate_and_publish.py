@@ -353,6 +353,19 @@ def test_a_batch_without_messages_is_on_record_and_puts_no_file(spark, migration
     assert recorded == [("b3", 0), ("b2", 2), ("b1", 0)]
 
 
+def test_messages_that_the_gate_cannot_read_are_not_let_through(spark, begin):
+    """Their target was taken out before the gate, and could be back before publishing."""
+    spec = begin(orders(3))
+    for left in ([spec.publish[1]], []):
+        less = spec.model_copy(update={"publish": left})
+        with pytest.raises(ConfigurationError, match=r"^WB-6001: messages wait for the target 'ca"):
+            run_stage("validate", less, "b1", spark)
+    assert tables(spark, spec) == {"shop.orders": 0}
+    dropped = {"publish": [spec.publish[1]], "dropped_targets": ["canal"]}
+    run_stage("validate", spec.model_copy(update=dropped), "b1", spark)
+    assert tables(spark, spec) == {"shop.orders": 2}
+
+
 def test_messages_of_a_target_that_is_gone_are_not_passed_over(spark, begin, tmp_path):
     """Renamed between the gate and publishing; then dropped on purpose, by name."""
     spec = begin(orders(5), "validate", "b1")

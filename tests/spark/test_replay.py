@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from tests.spark.merge.test_full_loads import oms
 from tests.spark.test_jobs import canal
 from waybill import jobs
+from waybill.errors import GateError
 from waybill.lake import Lake
 from waybill.overview.refusals import each_once, refusals
+from waybill.validate import stage as validate
+from waybill.validate.rereading import Reread
 
 pytestmark = pytest.mark.spark
 
@@ -78,8 +82,11 @@ def table(spec, spark) -> dict:
     return {row["id"]: row["amount"] for row in jobs.read_table(spec, spark=spark)}
 
 
-def test_refused_by_a_target(spark, migration, tmp_path: Path) -> None:
-    """A value that the target's envelope has no word for, and another envelope in its place."""
+def test_refused_by_a_target(spark, migration, tmp_path: Path, monkeypatch) -> None:
+    """A value that the target's envelope has no word for, and another envelope in its place.
+
+    The replay brings no change, so no topic has any; its messages are judged all the same.
+    """
     (tmp_path / "in").mkdir()
     value = {"id": "1", "f": "NaN"}
     types = {"id": "bigint", "f": "double"}
@@ -89,13 +96,19 @@ def test_refused_by_a_target(spark, migration, tmp_path: Path) -> None:
         json.dumps(message).encode() + b"\n" + canal("INSERT", {"id": "2"}, table="others")
     )
     out = {"path": str(tmp_path / "out")}
-    fields = {"quality": {"max_refused_share": 1}}
+    fields = {"quality": {"max_refused_share": 1}, "topic": None}
     oms_target = {"envelope": "oms-default", "name": "out", "files": out}
     spec = migration(**fields, publish=[oms_target])
     first = jobs.run_migration(spec, batch="b1", spark=spark)
     assert first.stage("convert").refused == {"encoding": 1}
     assert first.stage("publish").rows_out == 1
     mended = migration(**fields, publish=[{**oms_target, "envelope": "debezium-json"}])
+    jobs.run_migration(mended, batch="b2", mode="replay", until="merge", spark=spark)
+    wrong = Reread(Counter({"in": 1}), different=Counter({"in": 1}))
+    with monkeypatch.context() as patch:
+        patch.setattr(validate, "_reread", lambda *_: wrong)
+        with pytest.raises(GateError, match="decodes to the change"):
+            jobs.run_stage("validate", mended, "b2", spark)
     second = jobs.run_migration(mended, batch="b2", mode="replay", spark=spark)
     assert second.stage("convert").details["targets"]["out"]["messages"] == 1
     assert second.stage("publish").rows_out == 1

@@ -72,18 +72,25 @@ class Decision(NamedTuple):
         return f"{self.what} by {self.by} at {self.time}: {self.reason}"
 
 
-def decision_on(lake: History, merge: Commit) -> Decision | None:
+def decision_on(lake: History, merge: Commit, shown: bool = False) -> Decision | None:
     """What was decided about a merge that waits; None if nothing was.
 
     The gate may judge a batch again: an approval from before its last no is about what the gate
-    found then, and does not count any more.
+    found then, and does not count any more. A drop does, also where the gate was judging then.
+
+    Args:
+        lake: the lake.
+        merge: the merge.
+        shown: whether a table shows it already: a drop that was recorded in the moment in which
+            that began came too late, and does not count.
     """
+    counts = {STAMPS[APPROVED]} if shown else {*STAMPS.values()}
     for commit in lake.commits(lake.log("runs")):
         if commit.cursor.get("merges") != merge.snapshot:
             continue
         if commit.stage == HELD:
-            return None
-        if commit.stage in STAMPS.values():
+            counts.discard(STAMPS[APPROVED])
+        elif commit.stage in counts:
             return Decision(**_recorded(commit.report))
     return None
 
@@ -91,6 +98,12 @@ def decision_on(lake: History, merge: Commit) -> Decision | None:
 def _recorded(report: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = report["details"]["decision"]
     return decision_without_rows(found)
+
+
+def shown_in(lake: History, merge: Commit) -> str | None:
+    """A table that shows a merge, whether or not its record is visible; None if none does."""
+    tables = merge.cursor["branches"]
+    return next((t for t in tables if lake.find(t, MERGE, merge.batch) is not None), None)
 
 
 def was_judged(lake: History, merge: Commit) -> bool:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake.branches import TABLES_ASKED, same_as_main
-from waybill.lake.decisions import DROPPED, decision_on
+from waybill.lake.decisions import DROPPED, decision_on, shown_in
 from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -95,7 +95,7 @@ class Ledger:
             )
             raise GateError(message, code=Code.BATCH_HELD)
         for commit in self.waiting():
-            shown = None if commit.batch in main else self._shown(commit)
+            shown = None if commit.batch in main else shown_in(self.lake, commit)
             if shown:
                 message = (
                     f"batch {commit.batch} is visible in part ({shown} shows it already), so it "
@@ -113,11 +113,6 @@ class Ledger:
         """Whether somebody has decided to drop a merge that waits."""
         decision = decision_on(self.lake, held)
         return decision is not None and decision.what == DROPPED
-
-    def _shown(self, held: Commit) -> str | None:
-        """A table in which a merge is visible whose record is not, None if there is none."""
-        tables = held.cursor["branches"]
-        return next((t for t in tables if self.lake.find(t, STAGE, held.batch)), None)
 
     def waiting(self) -> list[Commit]:
         """The records that are not visible."""

@@ -121,9 +121,19 @@ def _line_of(text: bytes) -> tuple[_Line, str]:
     try:
         return _decode(text), "strict"
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Bytes that are no UTF-8 come as lone surrogates and go back as the bytes they were.
+        # Bytes that are no UTF-8 come as lone surrogates and go back as the bytes they were. A lone
+        # surrogate that is written as an escape stands for no byte; kcat writes none.
+        encoding = "strict" if _is_utf8(text) else "surrogateescape"
         data = json.loads(text.decode("utf-8", "surrogateescape"))
-        return msgspec.convert(data, _Line), "surrogateescape"
+        return msgspec.convert(data, _Line), encoding
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _micros(milliseconds: int) -> int:

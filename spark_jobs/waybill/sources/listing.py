@@ -46,7 +46,7 @@ def listed(path: str, suffixes: tuple[str, ...]) -> Listing:
         suffixes: those of files that count in a folder; a pattern takes any.
 
     Raises:
-        SourceError: a folder cannot be listed.
+        SourceError: a folder cannot be listed, or the name of a file is not UTF-8.
     """
     fs, place = open_storage(path)
     place = place.rstrip("/") or "/"
@@ -69,10 +69,17 @@ def listed(path: str, suffixes: tuple[str, ...]) -> Listing:
         name = file.removeprefix(above)
         if info.get("type") == "directory" or _is_hidden(name, hidden):
             continue
-        if info.get("type") == "file" and (pattern or _unpacked_name(name).endswith(suffixes)):
-            found.files[name] = (_url(fs, file), info)
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        if info.get("type") != "file" or not (pattern or _unpacked_name(name).endswith(suffixes)):
+            found.left_out.append(shown)
+        elif shown != name:
+            message = (
+                f"the name of {above}{shown} is not UTF-8, so what was read cannot be recorded "
+                "under it: rename the file, or move it out of the folder, then run again"
+            )
+            raise SourceError(message, code=Code.SOURCE_UNREADABLE)
         else:
-            found.left_out.append(name)
+            found.files[name] = (_url(fs, file), info)
     if _is_local(fs):
         found.doubled = _doubled(found)
         for name in found.doubled:

@@ -183,14 +183,21 @@ def _typed(name: str, array: Any) -> Any:
 
 
 def _timestamps(array: Any) -> Any:
-    """Timestamps; an integer is milliseconds since 1970, as Kafka's are."""
+    """Timestamps; an integer is milliseconds since 1970, below zero none at all, as in Kafka."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if pa.types.is_integer(array.type):
-        return array.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
-    if pa.types.is_timestamp(array.type) and array.type.tz is None:
-        return array.cast(pa.timestamp("us"), safe=False).cast(TIMESTAMP)
-    return array.cast(TIMESTAMP, safe=False)
+        stamps = array.cast(pa.int64())
+        zero, none = (pa.scalar(value, pa.int64()) for value in (0, None))
+        known: Any = pc.if_else(pc.less(stamps, zero), none, stamps)
+        return known.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+    stamped = pa.types.is_timestamp(array.type)
+    # Nanoseconds lose digits. A coarser time that is too far away would become another one.
+    exact = not (stamped and array.type.unit == "ns")
+    if stamped and array.type.tz is None:
+        array = array.cast(pa.timestamp("us"), safe=exact)
+    return array.cast(TIMESTAMP, safe=exact)
 
 
 def _headers(array: Any) -> Any:

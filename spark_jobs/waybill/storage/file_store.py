@@ -7,6 +7,7 @@ put a file.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -22,6 +23,12 @@ from waybill.storage.open import open_storage
 
 TEMPORARY = ".writing-"
 """What the names of files that are not whole begin with."""
+
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""What a folder says in which this user may not make files."""
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+"""What file systems say that know no hard links, as FAT and shares of Windows do."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -69,7 +76,8 @@ class LocalStore:
                 stream.flush()
                 os.fsync(stream.fileno())
         except BaseException:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):  # the first error is the one to tell
+                beside.unlink()
             raise
         try:
             beside.replace(target)
@@ -90,8 +98,17 @@ class LocalStore:
             return False
         except FileNotFoundError as error:
             raise ConflictError(_taken_away(target), code=Code.CONCURRENT_RUN) from error
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            message = (
+                f"{target} cannot be put there, because the file system of {target.parent} has no "
+                f"hard links ({error.strerror}): name a folder on another one, or in object storage"
+            )
+            raise ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE) from error
         finally:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink()
         return True
 
     def read(self, name: str) -> bytes | None:
@@ -228,8 +245,16 @@ def _opened(beside: Path) -> IO[bytes]:
     except FileNotFoundError as error:
         if not beside.parent.is_dir():
             raise ConflictError(_taken_away(beside.parent), code=Code.CONCURRENT_RUN) from error
-        message = f"{beside.parent} takes no files ({error.strerror}); name a folder to write"
-        raise ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE) from error
+        raise _takes_no_files(beside, error) from error
+    except OSError as error:
+        if error.errno not in _NOT_ALLOWED:
+            raise
+        raise _takes_no_files(beside, error) from error
+
+
+def _takes_no_files(beside: Path, error: OSError) -> ConfigurationError:
+    message = f"{beside.parent} takes no files ({error.strerror}); name a folder to write"
+    return ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE)
 
 
 def _taken_away(target: Path) -> str:

@@ -18,10 +18,10 @@ from waybill.lake.decisions import (
     APPROVED,
     DROPPED,
     LONGEST_REASON,
-    MERGE,
     STAMPS,
     Decision,
     decision_on,
+    shown_in,
     waiting_merge,
     was_judged,
 )
@@ -87,6 +87,9 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
             _record(lake, merge, decision)
         except ConflictError:
             continue
+        if asked.what == DROPPED:
+            # The gate may have begun to show it while this was recorded, and goes on with that.
+            _check_hidden(spec, lake, merge)
         _tell(spec, result, decision)
         return decision
     message = (
@@ -181,8 +184,12 @@ def _check(spec: Migration, lake: Lake, merge: Commit, result: GateResult, asked
             )
             raise ConfigurationError(message, code=Code.DECISION)
         return
-    tables = merge.cursor["branches"]
-    shown = next((t for t in tables if lake.find(t, MERGE, merge.batch) is not None), None)
+    _check_hidden(spec, lake, merge)
+
+
+def _check_hidden(spec: Migration, lake: Lake, merge: Commit) -> None:
+    """See to it that no table shows a merge that is to be dropped."""
+    shown = shown_in(lake, merge)
     if shown is not None:
         message = (
             f"batch {merge.batch} is visible in part ({shown} shows it already), so it cannot be "

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 ROW = tuple[Any, ...]
 
+NO_TOPIC = "(no topic)"
+"""The row of stages that disagree about a batch in which no topic has anything; no topic of Kafka
+can have this name."""
+
 ORDERED = "outcome = 'ok' AND order_key LIKE '1/%' AND order_key NOT LIKE '1//%'"
 """Changes, not full rows, whose envelope gives a sequence id."""
 
@@ -97,13 +101,21 @@ def changes_profile(
     stage_differences: int,
     topics: list[str],
 ) -> list[dict[str, Any]]:
-    """One row per topic."""
+    """One row per topic, also of those of which only messages to publish have come.
+
+    A suite looks at nothing but rows: what has none is met, whatever was found.
+    """
     rows: dict[str, Counter[str]] = {topic: Counter() for topic in topics}
     messages: Counter[str] = Counter()
     for topic, outcome, count, firsts, _ordered in counted:
         rows.setdefault(topic, Counter())[outcome] += count
         # What was taken once more has left rows of its own.
         messages[topic] += 0 if outcome == "replayed" else firsts
+    for found in (refused, back, reread.messages, reread.undecodable, reread.different):
+        for topic in found:
+            rows.setdefault(topic, Counter())
+    if stage_differences and not rows:
+        rows[NO_TOPIC] = Counter()
     profile = []
     for topic, own in sorted(rows.items()):
         read = max(messages[topic], refused.get(topic, 0))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from waybill.envelopes import registry
+from waybill.errors import Code, ConfigurationError
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.rules import NO_RULES, Rules
 from waybill.tables import TableRule, TableRules
@@ -67,6 +68,29 @@ class Reader:
         envelope = registry.get(self.envelope)
         read_settings = envelope.decode_settings.model_validate(self.settings)
         return envelope.bulk_reader if read_settings.in_bulk else None
+
+
+def check_named(labels: Iterable[str], named: Iterable[str], dropped: Iterable[str]) -> None:
+    """See that the gate can read every message that may be sent.
+
+    Should its target come back before the batch is published, it would be sent unread.
+
+    Args:
+        labels: targets that messages wait for.
+        named: those of the migration.
+        dropped: those that it leaves out.
+
+    Raises:
+        ConfigurationError: one is neither.
+    """
+    strange = sorted({*labels} - {*named, *dropped})
+    if strange:
+        message = (
+            f"messages wait for the target {strange[0]!r}, which the migration no longer names, "
+            "so the gate cannot read them and let nothing through: restore the name of the target "
+            f"(name: {strange[0]}), or write dropped_targets: [{strange[0]}] to leave them out"
+        )
+        raise ConfigurationError(message, code=Code.TARGET_REMOVED)
 
 
 def readers_of(

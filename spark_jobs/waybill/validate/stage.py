@@ -15,7 +15,7 @@ from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.branches import TABLES_ASKED, statement_of_branch
-from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
+from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on, shown_in
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
@@ -45,7 +45,7 @@ from waybill.validate.profiles import (
     outcomes,
     refused_messages,
 )
-from waybill.validate.readers import readers_of
+from waybill.validate.readers import check_named, readers_of
 from waybill.validate.recording import record
 from waybill.validate.rereading import MESSAGE, Reread, reread
 from waybill.validate.result import (
@@ -70,7 +70,7 @@ from waybill.validate.trends import ages_of, past_of, trends_profile, verdicts_o
 from waybill.validate.unjudged import visible_unjudged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -116,18 +116,14 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     if context.options.decision is not None:
         decide(spec, lake, context.options.decision, batch)
     batch_judged = judged(lake, batch)
-    decision = decision_on(lake, batch_judged.merge)
-    if decision is not None and decision.what == DROPPED:
-        message = (
-            f"batch {batch} was {decision}; nothing of it is visible, and the next batch merges "
-            f"its changes again: `{spec.command('run', 'FILE')}`"
-        )
-        raise GateError(message, code=Code.BATCH_DROPPED)
+    decision = _decision(spec, lake, batch_judged)
     staged = _staged(lake, batch_judged, batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
     before = cache(partial(verdicts_of, lake))
     result = judge(spec, context, batch_judged, staged, suites, decision, before)
+    # To judge may have taken long, and until a table shows it a batch can be dropped.
+    _decision(spec, lake, batch_judged)
     places = keep(spec, result, trend_of(result, before()))
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
@@ -145,6 +141,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             report.to_dict(),
             code=Code.GATE_REFUSED,
         )
+    _decision(spec, lake, batch_judged)
     _show(staged, batch_judged.record, context)
     shown = visible_unjudged(lake, batch_judged.merge.snapshot)
     events = schema_events(lake, shown[::-1])
@@ -152,6 +149,23 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report
+
+
+def _decision(spec: Migration, lake: Lake, found: Judged) -> Decision | None:
+    """What a person has decided about a batch that may still be shown.
+
+    Raises:
+        GateError: it was dropped.
+    """
+    merge = found.merge
+    decision = decision_on(lake, merge, found.record is None or shown_in(lake, merge) is not None)
+    if decision is not None and decision.what == DROPPED:
+        message = (
+            f"batch {merge.batch} was {decision}; nothing of it is visible, and the next batch "
+            f"merges its changes again: `{spec.command('run', 'FILE')}`"
+        )
+        raise GateError(message, code=Code.BATCH_DROPPED)
+    return decision
 
 
 def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:
@@ -307,9 +321,14 @@ def _sent(lake: Lake, batch: Judged) -> int:
 
 
 def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Footers) -> Reread:
+    lake = context.lake
+    labels: Iterable[str] | None = footers.messages
+    if labels is None:
+        waiting = lake.increment(*batch.outbox).where("outcome = 'ok'").select("target")
+        labels = [row.target for row in waiting.distinct().collect()]
+    check_named(labels, [target.label for target in spec.publish], spec.dropped_targets)
     if not spec.publish:
         return Reread()
-    lake = context.lake
     known = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     older = _older(lake, batch)
     if older is not None:

@@ -101,10 +101,20 @@ def _past(profiles: Mapping[str, Profile]) -> Past:
     # Results without `complete_age` have that in `age`: it was the age that the rules measured.
     ages = {row["name"]: row["age"] for row in trends if "complete_age" in row}
     return Past(
-        {row["topic"]: row for row in profiles["changes"]},
+        _topics(profiles["changes"]),
         {row["table"]: row for row in profiles["tables"]},
         {name: age for name, age in ages.items() if age is not None},
     )
+
+
+def _topics(changes: Profile) -> dict[str, Mapping[str, Any]]:
+    """Rows of the profile `changes` by topic.
+
+    Those that are there only for messages to publish, which a replay has written again, tell
+    nothing of how much a topic has.
+    """
+    came = (row for row in changes if row["messages"] or not row.get("outbox_changes"))
+    return {row["topic"]: row for row in came}
 
 
 class Ages(NamedTuple):
@@ -155,7 +165,7 @@ def trends_profile(
         ages: see `ages_of`.
         past: the batches before, oldest first.
     """
-    topics = {row["topic"]: row for row in changes}
+    topics = _topics(changes)
     found = [_topic(name, row, past) for name, row in sorted(topics.items())]
     here = {row["table"]: row for row in tables}
     moved = [batch for batch in (*past, Past(topics, here, {})) if batch.moved]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
+from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on, shown_in
 from waybill.validate.batch import STAGE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
         commit
         for commit, _ in lake.held(merges, MERGE)
         if commit.batch not in shown
-        if _visible_in_part(lake, commit)
+        if shown_in(lake, commit) is not None
         or not (dropping or _stays(lake, commit, commit.snapshot in held))
     ]
     found = sorted([*visible, *waiting], key=lambda commit: commit.time_ms)
@@ -69,8 +69,3 @@ def _stays(lake: Lake, merge: Commit, held: bool) -> bool:
     if decision is None:
         return held
     return decision.what == DROPPED
-
-
-def _visible_in_part(lake: Lake, merge: Commit) -> bool:
-    tables = merge.cursor["branches"]
-    return any(lake.find(table, MERGE, merge.batch) is not None for table in tables)

@@ -298,3 +298,6 @@ def test_a_key_of_the_ledger_is_read_as_it_was_written(target, part):
     )
     assert Owner("demo", target + "/1").read_key(owner.key("b", part)) is None
     assert Owner("other", target).read_key(owner.key("b", part)) is None
+    # A record that another program has put there stops nobody.
+    for foreign in (b"\xff", b"", b"demo", owner.key("b", part)[:-1] + b"\xff"):
+        assert owner.read_key(foreign) is None

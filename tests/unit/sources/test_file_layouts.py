@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,6 +68,7 @@ def test_kcat_lines(tmp_path: Path) -> None:
         kcat_line(offset=2**63),
         kcat_line(ts=10**17),
         kcat_line().replace(b'"t"', b'"\\ud83d"'),
+        kcat_line(payload="PAY").replace(b"PAY", b"\\udc80"),
         b"[" * 100_000,
     ],
 )
@@ -115,6 +117,22 @@ def test_parquet_with_other_types_of_the_same_columns(tmp_path: Path) -> None:
     assert places(rows) == [("t", 0, 0, b"v")]
     assert rows[0]["timestamp"].microsecond == 123456
     assert rows[0]["headers"] == [{"key": "h", "value": "ü".encode()}]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_time_that_the_archive_cannot_hold_is_no_other_time(tmp_path: Path, zone) -> None:
+    times = pa.array([0, 2**62], pa.timestamp("ms", tz=zone))
+    pq.write_table(pa.table({"value": ["a", "b"], "timestamp": times}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet .*out of bounds timestamp"):
+        read(source(tmp_path, "parquet"))
+
+
+def test_a_message_of_kafka_without_a_time_has_none(tmp_path: Path) -> None:
+    """Kafka says -1, and no time of its messages is before 1970."""
+    table = pa.table({"value": ["a", "b", "c"], "timestamp": pa.array([-1, 0, None], pa.int64())})
+    pq.write_table(table, tmp_path / "a.parquet")
+    times = [row["timestamp"] for row in read(source(tmp_path, "parquet"))[0]]
+    assert times == [None, datetime(1970, 1, 1, tzinfo=UTC), None]
 
 
 def test_headers_of_parquet_are_found_by_their_names(tmp_path: Path) -> None:

@@ -201,6 +201,23 @@ def test_a_name_may_hold_what_means_something_in_urls(tmp_path: Path) -> None:
     assert [row["value"] for row in read(source(f"file://{tmp_path}/a::b.jsonl"))[0]] == [b"1"]
 
 
+def test_a_name_that_is_no_utf_8_is_reported_before_anything_is_read(tmp_path: Path) -> None:
+    """No commit can name such a file, so a batch would fail when all of it was read."""
+    (tmp_path / "a.jsonl").write_bytes(b"1")
+    odd = os.fsencode(tmp_path) + b"/sub\xfe"
+    Path(os.fsdecode(odd)).mkdir()
+    Path(os.fsdecode(odd + b"/b\xff.csv")).write_bytes(b"2")
+    work = files.plan(source(tmp_path), NOTHING)
+    assert [task.name for task in work.tasks] == ["a.jsonl"]
+    assert work.left_out == ["sub\\udcfe/b\\udcff.csv"]
+    files.left_out_sentence(work.left_out).encode()
+    Path(os.fsdecode(odd + b"/b\xff.jsonl")).write_bytes(b"2")
+    sentence = r"the name of .*/sub\\udcfe/b\\udcff\.jsonl is not UTF-8.*: rename the file"
+    with pytest.raises(SourceError, match=sentence) as caught:
+        files.plan(source(tmp_path), NOTHING)
+    str(caught.value).encode()
+
+
 def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "sub").mkdir()
     list_folder = os.scandir

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tests.raw_headers import send_raw_headers
 from waybill.errors import ConfigurationError, SourceError
 from waybill.kafka.cluster import Topic
-from waybill.sources.kafka import rows
+from waybill.sources.kafka import reader, rows
 from waybill.sources.kafka.pieces import BYTES_PER_TASK, dealt, piece_size
 from waybill.sources.kafka.plan import plan
 from waybill.sources.kafka.positions import (
@@ -325,3 +325,85 @@ def test_a_run_may_end_earlier_than_the_migration_but_not_later():
     data["source"] = {"files": {"path": "p"}, "envelope": "canal"}
     with pytest.raises(ConfigurationError, match="cannot be read up to a time"):
         Migration.model_validate(data).ending(early)
+
+
+# A partition that seems to end too early
+
+
+class Told:
+    """Stands for what a client tells: a message at an offset, or that the partition ends there."""
+
+    def __init__(self, offset: int, ends: bool = False) -> None:
+        self._offset = offset
+        self._error = KafkaError(KafkaError._PARTITION_EOF) if ends else None
+
+    def topic(self) -> str:
+        return "shop"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def headers(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class Client:
+    """Stands for a consumer of one partition.
+
+    Args:
+        told: what it tells, one list for each time that it is asked; then nothing.
+        end: what the leader says that the partition ends with.
+    """
+
+    def __init__(self, told: list[list[Told]], end: int) -> None:
+        self._told, self._end = told, end
+
+    def assign(self, _) -> None:
+        pass
+
+    def consume(self, _count: int, _seconds: float) -> list[Told]:
+        return self._told.pop(0) if self._told else []
+
+    def get_watermark_offsets(self, _place, timeout: float) -> tuple[int, int]:
+        return 0, self._end
+
+    def close(self) -> None:
+        pass
+
+
+def read_told(monkeypatch, told: list[list[Told]], end: int) -> tuple[int, list[Read]]:
+    """Messages of the first four offsets, and what was reported of them."""
+    reads: list[Read] = []
+    monkeypatch.setattr(reader, "QUIET", 0.0)
+    monkeypatch.setattr(reader, "Consumer", lambda _: Client(told, end))
+    monkeypatch.setattr(reader._Work, "_ask_about_topic", lambda _: None)
+    monkeypatch.setattr(rows, "Message", Told)
+    spans, options = [Range("shop", 0, 0, 4)], RangeOptions({}, "b")
+    batches = read_ranges(spans, options, lambda _, read: reads.append(read))
+    return sum(batch.num_rows for batch in batches), reads
+
+
+def test_a_new_leader_that_does_not_know_the_end_for_a_moment_is_waited_for(monkeypatch):
+    told = [[Told(0), Told(1)], [Told(2, ends=True)], [], [Told(2), Told(3)], [Told(4, ends=True)]]
+    assert read_told(monkeypatch, told, 4) == (4, [Read(4, 4)])
+
+
+def test_a_partition_that_ends_before_what_was_planned_is_an_error(monkeypatch):
+    told = [[Told(0), Told(1)], [Told(2, ends=True)]]
+    with pytest.raises(SourceError, match="ends at offset 2, before what was planned"):
+        read_told(monkeypatch, told, 2)

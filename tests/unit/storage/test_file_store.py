@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
-from waybill.errors import ConfigurationError, ConflictError
+from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.storage.file_store import TEMPORARY, LocalStore, UrlStore, file_name, open_store
 
 
@@ -180,3 +182,33 @@ def test_a_folder_that_takes_no_files_is_not_taken_for_one_that_was_removed():
         store.create("x", b"")
     with pytest.raises(ConfigurationError, match="takes no files"), store.write("x"):
         pass
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_in_which_no_file_may_be_made_is_named(tmp_path, monkeypatch, number):
+    """It is there already, as a run of another user has left it."""
+    store = open_store(str(tmp_path))
+
+    def refused(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    message = f"{tmp_path} takes no files .*{os.strerror(number)}.*; name a folder to write"
+    for put in (half, lambda store: store.create("x", b"1")):
+        with pytest.raises(ConfigurationError, match=message) as caught:
+            put(store)
+        assert caught.value.code is Code.PLACE_NOT_WRITABLE
+
+
+def test_a_file_system_without_hard_links_is_named(tmp_path, monkeypatch):
+    store = open_store(str(tmp_path))
+
+    def refused(*_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(ConfigurationError, match=r"has no hard links .*: name a folder") as caught:
+        store.create("manifest.json", b"{}")
+    assert caught.value.code is Code.PLACE_NOT_WRITABLE
+    assert store.names() == []

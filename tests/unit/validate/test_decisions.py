@@ -15,7 +15,7 @@ from waybill.cli.app import app
 from waybill.cli.gate import login_name
 from waybill.errors import ConfigurationError
 from waybill.lake.commit import Commit
-from waybill.lake.decisions import APPROVED, STAMPS, Decision, decision_on
+from waybill.lake.decisions import APPROVED, DROPPED, HELD, STAMPS, Decision, decision_on
 from waybill.report import StageReport
 from waybill.validate.batch import judged_before
 from waybill.validate.expectations import nothing_to_check
@@ -171,3 +171,31 @@ def test_a_decision_of_before_names_no_rows():
     approved = commit._replace(stage=STAMPS[APPROVED])
     lake = SimpleNamespace(log=str, commits=lambda _: [approved])
     assert decision_on(lake, merge).rules == shown
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "waits", "shown"),
+    [
+        ([], None, None),
+        ([APPROVED], APPROVED, APPROVED),
+        ([DROPPED, APPROVED], DROPPED, APPROVED),
+        (["no", APPROVED], None, None),
+        # The gate was judging when somebody dropped the batch.
+        (["no", DROPPED, "no"], DROPPED, None),
+        (["no", DROPPED, APPROVED], DROPPED, None),
+        ([APPROVED, "no", APPROVED], APPROVED, APPROVED),
+    ],
+)
+def test_which_decision_counts(newest_first, waits, shown):
+    """An approval is about the last no of the gate; a drop is final until a table shows it."""
+    merge = Commit(3, "b1", "merge", {}, {}, 0, None)
+    commits = []
+    for what in newest_first:
+        decision = Decision(what, "b1", "ann", "now", "known", "before", [])._asdict()
+        report = StageReport("decide", "b1", details={"decision": decision}).to_dict()
+        stage = STAMPS.get(what, HELD)
+        commits.append(Commit(7, "b1", stage, {"merges": 3}, report, 0, None))
+        commits.append(Commit(7, "b0", HELD, {"merges": 2}, report, 0, None))
+    lake = SimpleNamespace(log=str, commits=lambda _: commits)
+    found = [decision_on(lake, merge), decision_on(lake, merge, shown=True)]
+    assert [None if one is None else one.what for one in found] == [waits, shown]

@@ -91,8 +91,12 @@ class Owner(NamedTuple):
         return f"{self.migration}/{batch}/{self.target}/{part}".encode()
 
     def read_key(self, key: bytes) -> tuple[str, int] | None:
-        """Batch and part of a key; None if the entry is another target's."""
-        migration, _, rest = key.decode().partition("/")
+        """Batch and part of a key; None if the entry is another target's, or no entry at all."""
+        try:
+            migration, _, rest = key.decode().partition("/")
+        except UnicodeDecodeError:
+            # Whatever it is, a compacted topic keeps it for good.
+            return None
         batch, _, rest = rest.partition("/")
         target, _, part = rest.rpartition("/")
         if (migration, target) != self or not part.isdecimal():

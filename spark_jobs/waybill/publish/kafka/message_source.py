@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.lake.local_rows import local_rows
 from waybill.lake.ordered_rows import clusters, read_in_order
 from waybill.lake.task_rows import TaskRows
 from waybill.lake_columns import OUTBOX, columns_of
@@ -146,10 +147,9 @@ def _read_in_order(
 
 def _sorted(rows: DataFrame, numbers: dict[str, int], little: bool) -> DataFrame:
     """The messages sorted by Spark, read by the one task alone where they are little."""
-    group = F.lit(0)
-    for batch, number in numbers.items():
-        group = F.when(F.col("batch") == batch, F.lit(number)).otherwise(group)
-    sent = rows.select(group.cast("int").alias(GROUP), *MESSAGE.names)
+    # Not one condition for each batch: a target may begin with those of years.
+    groups = local_rows(rows.sparkSession, numbers.items(), f"batch string, `{GROUP}` int")
+    sent = rows.join(F.broadcast(groups), "batch").select(GROUP, *MESSAGE.names)
     single = sent.coalesce(1) if little else sent.repartition(1)
     return single.sortWithinPartitions(GROUP, *ORDER)
 

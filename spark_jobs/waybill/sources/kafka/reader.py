@@ -4,7 +4,8 @@ A range has ended with the first message at or after its end, or when the client
 partition has no more up to there. Waiting for the message before the end would be wrong: markers of
 transactions, aborted and compacted messages are never delivered. Nothing is ever skipped in
 silence: a lost start and an end that comes too early are errors, a broker that says nothing is one
-after a while.
+after a while. A leader that was just elected may not know for a moment how far its messages are
+committed; so an end that comes too early is looked at again.
 """
 
 from __future__ import annotations
@@ -153,6 +154,8 @@ class _Work:
         self.heard: list[KafkaError] = []
         self.moved = self.asked = time.monotonic()
         self.fetched = 0
+        self.early: set[Place] = set()
+        """Partitions that seemed to end before their ranges do, and of which no more has come."""
         called: Any = {"error_cb": self.heard.append, "stats_cb": self._on_statistics}
         self.consumer = Consumer({**READING, **reading.properties, **BOUNDED, **called})
 
@@ -178,6 +181,7 @@ class _Work:
         if self.only in self.open and got and not any(m.error() is not None for m in got):
             last: Any = got[-1].offset()
             if last < self.progress[self.only].span.end:
+                self.early.clear()
                 return got
         return [message for message in got if self._takes(message)]
 
@@ -193,6 +197,7 @@ class _Work:
             self._end(place)
         if place not in self.open:
             return False
+        self.early.discard(place)
         # An error behind it may say that what comes next is lost, and this message is not.
         self.progress[place].at = offset + 1
         return True
@@ -201,10 +206,10 @@ class _Work:
         if place not in self.open:
             self.heard.append(error)
         elif error.code() == KafkaError._PARTITION_EOF:
-            span = self.progress[place].span
-            if offset < span.end:
-                raise SourceError(_too_short(span, offset), code=Code.TOPIC_RECREATED)
-            self._end(place)
+            if offset < self.progress[place].span.end:
+                self.early.add(place)
+            else:
+                self._end(place)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION):
             self._on_lost_place(self.progress[place])
         else:
@@ -289,6 +294,8 @@ class _Work:
         waited = now - self.moved
         if waited < QUIET:
             return
+        for place in sorted(self.early & self.open):
+            self._check_end(self.progress[place].span)
         if now - self.asked > QUIET:
             self._ask_about_topic()
             self.asked = time.monotonic()
@@ -305,6 +312,22 @@ class _Work:
                 f"{last_error}: see that they run, and run the batch again"
             )
             raise UnreachableError(text, code=Code.KAFKA_UNREACHABLE)
+
+    def _check_end(self, span: Range) -> None:
+        """See that a partition has what was planned, as far as its leader knows by now.
+
+        Raises:
+            SourceError: it has not.
+        """
+        place = TopicPartition(span.topic, span.partition)
+        try:
+            _, high = self.consumer.get_watermark_offsets(place, timeout=10)
+        except KafkaException as error:
+            self.heard.append(error.args[0])
+            return
+        if high < span.end:
+            raise SourceError(_too_short(span, high), code=Code.TOPIC_RECREATED)
+        self.early.discard((span.topic, span.partition))
 
     def _ask_about_topic(self) -> None:
         """A consumer does not learn that a topic is gone, or that it may not read it."""
