@@ -12,6 +12,7 @@ from waybill.batches.message_rows import CHANGE
 from waybill.convert.decode import add, schemas_in, schemas_of
 from waybill.counting import counted
 from waybill.lake import Span
+from waybill.lake.changed_targets import WRITTEN_AS, marks_of
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
@@ -203,6 +204,9 @@ class Encoding:
 
     def _prepare(self, report: StageReport) -> None:
         report.details["targets"] = {}
+        labels = {writing.label for writing in self.writings}
+        marks = marks_of(self.context.spec).items()
+        report.details[WRITTEN_AS] = {label: mark for label, mark in marks if label in labels}
         for writing in self.writings:
             if writing.mapping.renames and writing.label not in self.names:
                 at_first = writing.names_at_first(self._had(writing.label))

@@ -15,6 +15,7 @@ from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.branches import TABLES_ASKED, statement_of_branch
+from waybill.lake.changed_targets import check_targets
 from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
@@ -101,7 +102,8 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     Raises:
         GateError: something critical failed, or a person has dropped the batch; tables and messages
             stay where they are.
-        ConfigurationError: a suite cannot be used, or a decision cannot be taken.
+        ConfigurationError: a suite cannot be used, a decision cannot be taken, or messages wait
+            that were written for a target as it was before.
         ConflictError: another run moved a table first.
     """
     started = time.monotonic()
@@ -123,6 +125,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             f"its changes again: `{spec.command('run', 'FILE')}`"
         )
         raise GateError(message, code=Code.BATCH_DROPPED)
+    check_targets(spec, lake)
     staged = _staged(lake, batch_judged, batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
