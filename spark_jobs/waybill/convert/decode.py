@@ -79,11 +79,10 @@ class Decoding:
     """One batch's way from the archive to a branch of `changes`."""
 
     def __init__(self, context: StageContext, reading: DecodePlan, branch: Branch) -> None:
-        if context.options.mode in ("reload", "replay"):
-            # The archive keeps dumps that the file may name no more.
-            reading = replace(reading, full=True)
         self.context = context
-        self.reading = reading
+        # The archive keeps dumps that the file may name no more: since a run that ended with the
+        # snapshot, or where a batch takes them once more.
+        self.reading = reading = replace(reading, full=True)
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
