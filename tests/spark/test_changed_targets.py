@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.line import Killed, kill
-from tests.spark.test_bootstrap import FIRST, KEY, Place, insert
+from tests.spark.test_bootstrap import FIRST, KEY, Place, canal, insert
 from waybill.convert.encode import Encoding
 from waybill.errors import Code, ConfigurationError
 
@@ -66,3 +66,44 @@ def test_a_target_that_changes_before_it_has_begun_begins_as_it_is_now(
         ("orders", 1),
         ("orders", 3),
     ]
+
+
+@pytest.mark.parametrize("begins", ["tables", "archive"])
+def test_a_target_that_starts_over_gets_nothing_of_what_it_refused_before(
+    spark: Any, migration: Any, tmp_path: Path, begins: str
+) -> None:
+    def change(number: int, kind: str, f: str, old: dict[str, str] | None = None) -> bytes:
+        types = {"mysqlType": {"id": "bigint", "f": "double"}, "sqlType": {"id": -5, "f": 8}}
+        return json.dumps(
+            {**json.loads(canal(number, kind, {"id": "1", "f": f}, old)), **types}
+        ).encode()
+
+    fields = {"order": {"ambiguous": "partition"}, "quality": {"max_refused_share": 1}}
+    here = Place(spark, migration, tmp_path, envelope="canal", tables={}, **fields)
+    out = {"envelope": "oms-default", "name": "out"}
+    here.targets = [FIRST, out]
+    waybill = here.run("b1", change(1, "INSERT", "NaN"))
+    assert waybill.stage("convert").details["targets"]["out"]["refused"] == {"encoding": 1}
+    here.targets = [FIRST]
+    here.run("b2", change(2, "UPDATE", "1.5", {"f": "NaN"}))
+    here.targets = [FIRST, {"envelope": "debezium-json", "name": "out", "bootstrap": begins}]
+    here.run("b3")
+    begun = [json.loads(message.value)["after"]["f"] for message in here.sent("out")]
+    here.run("b4", mode="replay")
+    assert [json.loads(m.value)["after"]["f"] for m in here.sent("out")] == begun
+    assert begun[-1] == 1.5
+
+
+def test_ids_of_what_a_target_begins_with_are_judged_as_they_were_written(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.fields |= {"envelope": "canal", "tables": {}}
+    here.run("b1", canal(1, "INSERT", {"id": "1", "v": "a"}))
+    here.add({"envelope": "oms-default", "settings": {"sequence_start": 1_500_000_000}})
+    with monkeypatch.context() as patched:
+        patched.setattr("waybill.convert.stage._encode", kill)
+        with pytest.raises(Killed):
+            here.run("b2")
+    here.targets[-1]["settings"] = {"sequence_start": 1_600_000_000}
+    here.run("b3")
+    assert len(here.sent("oms-default")) == 1

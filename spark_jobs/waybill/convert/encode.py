@@ -157,6 +157,7 @@ class Encoding:
             ReconciliationError: the messages do not account for every row.
         """
         self._prepare(report)
+        self._start_over()
         self._write(span, BOOTSTRAP, changes, {}, report)
         self._tell_names(report)
         self.sizes.tell(report, "outbox")
@@ -177,6 +178,7 @@ class Encoding:
             ReconciliationError: the messages do not account for every change.
         """
         self._prepare(report)
+        self._start_over()
         (writing,) = self.writings
         self._check_names(schemas.values())
         tally = Tally(self.context.spark.sparkContext)
@@ -197,6 +199,24 @@ class Encoding:
         self._account_for(report.rows_in, {}, report)
         self._tell_names(report)
         self.sizes.tell(report, "outbox")
+
+    def _start_over(self) -> None:
+        """Let go of what targets refused that begin now, having been taken out of the migration.
+
+        What they begin with has those changes, or newer ones of the same rows: a replay must not
+        send the older ones behind them.
+        """
+        base, lake = self.branch.base, self.context.lake
+        labels = [writing.label for writing in self.writings]
+        wanted = {"outcome": ["refused"], "target": labels}
+        refused = lake.scan(self.branch.table, ("target",), wanted, base)
+        if base is None or next(refused, None) is None:
+            return
+        listed = ", ".join(map(literal, labels))
+        self.branch.sql(
+            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' "
+            f"AND target IN ({listed})"
+        )
 
     def _tell_names(self, report: StageReport) -> None:
         if self.names:
