@@ -73,8 +73,11 @@ def check_targets(spec: Migration, lake: History) -> None:
     now, judged = _read_again(spec), lake.last(lake.log("runs"), "validate")
     if judged is not None and JUDGED not in judged.cursor:
         return
-    after = None if judged is None else judged.cursor[JUDGED]
-    for commit in lake.between(lake.log("outbox"), after, None):
+    after, outbox = None if judged is None else judged.cursor[JUDGED], lake.log("outbox")
+    metadata = lake.found(outbox)
+    if metadata is None or (after is not None and after not in metadata.snapshots):
+        return
+    for commit in lake.between(outbox, after, None):
         details: Mapping[str, Any] = commit.report["details"]
         for label, mark in details.get(WRITTEN_AS, {}).items():
             wrote = details.get("targets", {}).get(label, {}).get("messages")
