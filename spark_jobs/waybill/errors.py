@@ -84,6 +84,7 @@ class Code(Enum):
     KEY_TWICE = "WB-5006", "A merged table has a key twice"
     BATCH_DROPPED = "WB-5007", "A person dropped the batch"
     DECISION = "WB-5008", "A decision about a batch cannot be taken"
+    TARGET_CHANGED = "WB-5009", "A target was changed while its messages wait for the gate"
 
     TARGET_REMOVED = "WB-6001", "Messages wait for a target that was removed"
     TARGET_TAKEN = "WB-6002", "Another target publishes to the folder"

@@ -292,6 +292,19 @@ def test_a_dump_that_the_file_names_no_more_is_read_as_one(spark, spec, tmp_path
     assert waybill.stage("convert").warnings == []
 
 
+def test_a_dump_whose_run_ended_is_read_as_one_although_the_file_names_it_no_more(
+    spark, spec, tmp_path
+):
+    dump = tmp_path / "people.csv"
+    dump.write_text("id,email,phone\n7,e@f.g,1\n", encoding="utf-8")
+    loaded = spec(full={"shop.people": {"path": str(dump)}})
+    bring(tmp_path, "1", [message(1, "INSERT", None, row(1))])
+    run_migration(loaded, batch="b1", spark=spark, until="snapshot")
+    waybill = run_migration(spec(), batch="b2", spark=spark)
+    assert waybill.stage("convert").refused == {}
+    assert [one["id"] for one in rows_of(spark, spec(), "shop.people")] == [1, 7]
+
+
 def test_places_with_several_messages_keep_the_rows_of_their_tables(spark, spec, tmp_path):
     """A file has other messages where some were read before: nobody knows which of them count."""
     whole = spec()

@@ -125,6 +125,14 @@ def test_a_reload_brings_nothing_back_that_was_emptied(spark, run):
     }
 
 
+def test_what_was_emptied_stays_so_though_a_batch_joins_nothing(spark, run):
+    run([message(1, "INSERT", None, row(1)), statement(5, "TRUNCATE TABLE orders_1")])
+    run([], map=[])
+    spec, waybill = run([message(2, "INSERT", None, row(2)), message(6, "INSERT", None, row(3))])
+    assert waybill.stage("convert").skipped == {"from before its table was emptied": 1}
+    assert shown(spark, spec) == {(ONE, 3): "a"}
+
+
 def test_a_reload_takes_a_shard_in_as_it_is_now(spark, run):
     emptied = [
         message(1, "INSERT", None, row(1)),

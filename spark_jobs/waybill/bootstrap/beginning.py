@@ -3,11 +3,13 @@
 Two commits for each target: the rows into `changes`, under an outcome that neither the merge nor
 another target takes, and their messages into the outbox, as a batch of their own before that of
 the run. From the second one on the target gets what all others get. A run that is killed between
-the two goes on with the rows that are there, unless anything was written for other targets since.
+the two goes on with the rows that are there, unless anything was written for other targets since,
+or the file makes something else of the target by now.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,7 @@ from waybill.convert.plan import make_plan
 from waybill.counting import counted
 from waybill.full_load import BOOTSTRAP_TOPIC
 from waybill.lake import Span
+from waybill.lake.changed_targets import mark_of
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.stage_commit import land
 from waybill.lake_columns import BEFORE_BATCH, BOOTSTRAP, CHANGES
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Commit
     from waybill.merge.state import TableState
     from waybill.records import TableSchema
+    from waybill.spec.endpoints import Target
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
 
@@ -77,7 +81,7 @@ def begin_targets(spec: Migration, context: StageContext) -> None:
             begin_with_changes(context, writing)
             continue
         connectors = any(layout.connector for layout in plan.reading.envelope.layouts)
-        _Beginning(context, writing, connectors).run()
+        _Beginning(context, target, writing, connectors).run()
 
 
 class _Beginning:
@@ -85,18 +89,26 @@ class _Beginning:
 
     Args:
         context: of the stage.
-        writing: the target.
+        target: the target.
+        writing: how it is written.
         connectors: whether ids depend on the product that made them.
     """
 
-    def __init__(self, context: StageContext, writing: EncodePlan, connectors: bool) -> None:
+    def __init__(
+        self, context: StageContext, target: Target, writing: EncodePlan, connectors: bool
+    ) -> None:
         self.context, self.writing, self.connectors = context, writing, connectors
         self.lake = context.lake
         self.label = writing.label
         self.batch = f"{context.batch}{BEFORE_BATCH}"
         encoded = last_encoded(self.lake)
         assert encoded is not None
-        self.cursor: dict[str, Any] = {"target": self.label, "outbox": encoded.snapshot}
+        made_for = json.dumps([mark_of(target), writing.settings.of_ids()])
+        self.cursor: dict[str, Any] = {
+            "target": self.label,
+            "outbox": encoded.snapshot,
+            "made_for": made_for,
+        }
 
     def run(self) -> None:
         """Both commits."""
@@ -113,6 +125,17 @@ class _Beginning:
             if commit.stage == BOOTSTRAP and self.cursor.items() <= commit.cursor.items():
                 return commit
         return None
+
+    def topic_of(self, table: str) -> str:
+        """The topic of a table's rows, in which nothing stands that was given up."""
+        return f"{BOOTSTRAP_TOPIC}{self.label}@{self.batch}{self._given_up()}:{table}"
+
+    def _given_up(self) -> str:
+        """Tells apart what this batch writes once more because the file has another target now."""
+        every = self.lake.commits(self.lake.log("changes"))
+        own = [one for one in every if one.stage == BOOTSTRAP and one.batch == self.batch]
+        before = sum(one.cursor["target"] == self.label for one in own)
+        return f".{before}" if before else ""
 
     def _write_rows(self) -> None:
         started, lake = time.monotonic(), self.lake
@@ -210,7 +233,7 @@ class _Table:
         is_joined = _is_joined(beginning.context.spec, schema)
         lacking = not_in_all(changes.schemas) if is_joined else frozenset[str]()
         self.rows = RowsOfTable(
-            f"{BOOTSTRAP_TOPIC}{beginning.label}@{beginning.batch}:{name}",
+            beginning.topic_of(name),
             beginning.batch,
             (schema.database, schema.schema, schema.table),
             schema.id,

@@ -20,7 +20,7 @@ from waybill.convert.halves import SPENT, settle
 from waybill.convert.mapped_names import NAMES, EarlierTables, Met, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.reloading import RELOADED, Reload
-from waybill.convert.shards import JoinedTables, known_floors
+from waybill.convert.shards import JoinedTables, known_floors, tell_floors
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
 from waybill.envelopes.pairs import PairJoiner
@@ -79,11 +79,10 @@ class Decoding:
     """One batch's way from the archive to a branch of `changes`."""
 
     def __init__(self, context: StageContext, reading: DecodePlan, branch: Branch) -> None:
-        if context.options.mode in ("reload", "replay"):
-            # The archive keeps dumps that the file may name no more.
-            reading = replace(reading, full=True)
         self.context = context
-        self.reading = reading
+        # The archive keeps dumps that the file may name no more: since a run that ended with the
+        # snapshot, or where a batch takes them once more.
+        self.reading = reading = replace(reading, full=True)
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
@@ -95,9 +94,9 @@ class Decoding:
         """What tables are called now that tasks have met, by the source's names."""
         self.emptied = Tally(context.spark.sparkContext)
         """How many statements tasks have met that empty joined tables."""
-        self.floors = (
-            known_floors(context, branch.table, "convert") if reading.mapping.joins else {}
-        )
+        known = known_floors(context, branch.table, "convert")
+        self.floors = known if reading.mapping.joins else {}
+        self._known_floors = known
 
     def run(self, after: int | None, upto: int | None, report: StageReport) -> None:
         """Write what the archive brought between two snapshots, and fill the report.
@@ -134,6 +133,9 @@ class Decoding:
             end_waiting(self.context, self.branch, self.sizes, report)
         if self.reading.mapping.joins:
             self._join_tables(report)
+        else:
+            # The file may join tables again, and what comes late then is void as before.
+            tell_floors(self._known_floors, report)
         self.reload.tell(report)
         self.sizes.tell(report, "changes")
 

@@ -12,6 +12,7 @@ from waybill.batches.message_rows import CHANGE
 from waybill.convert.decode import add, schemas_in, schemas_of
 from waybill.counting import counted
 from waybill.lake import Span
+from waybill.lake.changed_targets import WRITTEN_AS, marks_of
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
@@ -156,6 +157,7 @@ class Encoding:
             ReconciliationError: the messages do not account for every row.
         """
         self._prepare(report)
+        self._start_over()
         self._write(span, BOOTSTRAP, changes, {}, report)
         self._tell_names(report)
         self.sizes.tell(report, "outbox")
@@ -176,6 +178,7 @@ class Encoding:
             ReconciliationError: the messages do not account for every change.
         """
         self._prepare(report)
+        self._start_over()
         (writing,) = self.writings
         self._check_names(schemas.values())
         tally = Tally(self.context.spark.sparkContext)
@@ -197,12 +200,33 @@ class Encoding:
         self._tell_names(report)
         self.sizes.tell(report, "outbox")
 
+    def _start_over(self) -> None:
+        """Let go of what targets refused that begin now, having been taken out of the migration.
+
+        What they begin with has those changes, or newer ones of the same rows: a replay must not
+        send the older ones behind them.
+        """
+        base, lake = self.branch.base, self.context.lake
+        labels = [writing.label for writing in self.writings]
+        wanted = {"outcome": ["refused"], "target": labels}
+        refused = lake.scan(self.branch.table, ("target",), wanted, base)
+        if base is None or next(refused, None) is None:
+            return
+        listed = ", ".join(map(literal, labels))
+        self.branch.sql(
+            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' "
+            f"AND target IN ({listed})"
+        )
+
     def _tell_names(self, report: StageReport) -> None:
         if self.names:
             report.details[NAMES] = self.names
 
     def _prepare(self, report: StageReport) -> None:
         report.details["targets"] = {}
+        labels = {writing.label for writing in self.writings}
+        marks = marks_of(self.context.spec).items()
+        report.details[WRITTEN_AS] = {label: mark for label, mark in marks if label in labels}
         for writing in self.writings:
             if writing.mapping.renames and writing.label not in self.names:
                 at_first = writing.names_at_first(self._had(writing.label))

@@ -21,7 +21,7 @@ from waybill.order import CHANGE
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -65,6 +65,12 @@ def known_floors(context: StageContext, table: str, stage: str) -> dict[str, Flo
         name: Floor(order, time, None if place is None else (place[0], place[1], place[2]))
         for name, (order, time, place) in floors.items()
     }
+
+
+def tell_floors(floors: Mapping[str, Floor], report: StageReport) -> None:
+    """Keep with a batch where joined tables were emptied, for those that come after it."""
+    if floors:
+        report.details[FLOORS] = {name: list(floor) for name, floor in floors.items()}
 
 
 class JoinedTables:
@@ -122,8 +128,7 @@ class JoinedTables:
 
     def tell(self, report: StageReport) -> None:
         """Keep where tables were emptied with the batch."""
-        if self.floors:
-            report.details[FLOORS] = {name: list(floor) for name, floor in self.floors.items()}
+        tell_floors(self.floors, report)
 
     def check_keys(self, names: Collection[str]) -> None:
         """See that no key of the batch is in two of the tables that say that theirs are distinct.

@@ -23,6 +23,7 @@ from waybill.convert.mapped_names import EarlierTables
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
+from waybill.lake.changed_targets import check_targets
 from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import BOOTSTRAP, CHANGES, OUTBOX
 from waybill.report import StageReport
@@ -41,7 +42,8 @@ def run_convert(spec: Migration, context: StageContext) -> StageReport:
     """Decode what the snapshots brought and encode it for every target.
 
     Raises:
-        ConfigurationError: an envelope or its settings are wrong.
+        ConfigurationError: an envelope or its settings are wrong, or messages wait for the gate
+            that were written for a target as it was before.
         LossError: a target cannot carry what the source holds, and `on_loss: fail` is set.
         ConflictError: another run moved a table first.
         ReconciliationError: the counts do not add up; nothing was committed.
@@ -55,6 +57,7 @@ def run_convert(spec: Migration, context: StageContext) -> StageReport:
     if done is not None:
         context.progress("convert: batch %s was done before", batch)
         return repeated(done, "outbox")
+    check_targets(spec, lake)
     decoded = lake.find(changes, STAGE, batch)
     if decoded is None:
         report = _decode(context, plan, changes, started)

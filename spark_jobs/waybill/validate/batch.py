@@ -191,12 +191,25 @@ def outbox_parts(lake: Lake, span: Span) -> list[tuple[Span, dict[str, Any]]]:
         Each part with these settings by target; none are known of batches of long ago.
     """
     parts: list[tuple[Span, dict[str, Any]]] = []
-    for commit in reversed(list(commits_in(lake, span, "convert"))):
-        ids = commit.report["details"].get(IDS_WRITTEN, {})
+
+    def add(upto: int, ids: dict[str, Any]) -> None:
         after = parts[-1][0].upto if parts else span.after
         if parts and parts[-1][1] == ids:
             after = parts.pop()[0].after
-        parts.append((span._replace(after=after, upto=commit.snapshot), ids))
+        parts.append((span._replace(after=after, upto=upto), ids))
+
+    begun: list[tuple[int, dict[str, Any]]] = []
+    for commit in reversed(list(lake.between(*span))):
+        ids = commit.report["details"].get(IDS_WRITTEN, {})
+        if commit.stage == BOOTSTRAP:
+            begun.append((commit.snapshot, ids))
+        elif commit.stage == "convert":
+            for upto, own in begun:
+                # The file may have changed after a target has begun, and before the batch.
+                if not own.items() <= ids.items():
+                    add(upto, {**ids, **own})
+            begun = []
+            add(commit.snapshot, ids)
     if not parts:
         return [(span, {})]
     last, ids = parts.pop()

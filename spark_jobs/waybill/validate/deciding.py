@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waybill.errors import Code, ConfigurationError, ConflictError
+from waybill.errors import Code, ConfigurationError, ConflictError, GateError
 from waybill.lake.decisions import (
     APPROVED,
     DROPPED,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from waybill.lake import Commit, Lake
     from waybill.lake.decisions import Asked
     from waybill.spec.migration import Migration
+    from waybill.validate.batch import Judged
 
 TRIES = 5
 """How often a decision is taken down while other runs write to `runs`."""
@@ -97,6 +98,23 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
         "was recorded, so it was not recorded: run it again when they have ended"
     )
     raise ConflictError(message, code=Code.CONCURRENT_RUN)
+
+
+def standing_decision(spec: Migration, lake: Lake, found: Judged) -> Decision | None:
+    """What a person has decided about a batch that may still be shown.
+
+    Raises:
+        GateError: it was dropped.
+    """
+    merge = found.merge
+    decision = decision_on(lake, merge, found.record is None or shown_in(lake, merge) is not None)
+    if decision is not None and decision.what == DROPPED:
+        message = (
+            f"batch {merge.batch} was {decision}; nothing of it is visible, and the next batch "
+            f"merges its changes again: `{spec.command('run', 'FILE')}`"
+        )
+        raise GateError(message, code=Code.BATCH_DROPPED)
+    return decision
 
 
 def refuse_late_drop(batch: str, asked: Asked | None) -> None:

@@ -15,7 +15,8 @@ from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.branches import TABLES_ASKED, statement_of_branch
-from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on, shown_in
+from waybill.lake.changed_targets import check_targets
+from waybill.lake.decisions import HELD, MERGE
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
@@ -32,7 +33,7 @@ from waybill.validate.batch import (
     newest_changes,
     outbox_parts,
 )
-from waybill.validate.deciding import decide, refuse_late_drop
+from waybill.validate.deciding import decide, refuse_late_drop, standing_decision
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
 from waybill.validate.measured import figures_with_limits, trend_of
@@ -101,7 +102,8 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     Raises:
         GateError: something critical failed, or a person has dropped the batch; tables and messages
             stay where they are.
-        ConfigurationError: a suite cannot be used, or a decision cannot be taken.
+        ConfigurationError: a suite cannot be used, a decision cannot be taken, or messages wait
+            that were written for a target as it was before.
         ConflictError: another run moved a table first.
     """
     started = time.monotonic()
@@ -116,14 +118,15 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     if context.options.decision is not None:
         decide(spec, lake, context.options.decision, batch)
     batch_judged = judged(lake, batch)
-    decision = _decision(spec, lake, batch_judged)
+    decision = standing_decision(spec, lake, batch_judged)
+    check_targets(spec, lake)
     staged = _staged(lake, batch_judged, batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
     before = cache(partial(verdicts_of, lake))
     result = judge(spec, context, batch_judged, staged, suites, decision, before)
     # To judge may have taken long, and until a table shows it a batch can be dropped.
-    _decision(spec, lake, batch_judged)
+    standing_decision(spec, lake, batch_judged)
     places = keep(spec, result, trend_of(result, before()))
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
@@ -141,7 +144,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
             report.to_dict(),
             code=Code.GATE_REFUSED,
         )
-    _decision(spec, lake, batch_judged)
+    standing_decision(spec, lake, batch_judged)
     _show(staged, batch_judged.record, context)
     shown = visible_unjudged(lake, batch_judged.merge.snapshot)
     events = schema_events(lake, shown[::-1])
@@ -149,23 +152,6 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report
-
-
-def _decision(spec: Migration, lake: Lake, found: Judged) -> Decision | None:
-    """What a person has decided about a batch that may still be shown.
-
-    Raises:
-        GateError: it was dropped.
-    """
-    merge = found.merge
-    decision = decision_on(lake, merge, found.record is None or shown_in(lake, merge) is not None)
-    if decision is not None and decision.what == DROPPED:
-        message = (
-            f"batch {merge.batch} was {decision}; nothing of it is visible, and the next batch "
-            f"merges its changes again: `{spec.command('run', 'FILE')}`"
-        )
-        raise GateError(message, code=Code.BATCH_DROPPED)
-    return decision
 
 
 def _staged(lake: Lake, found: Judged, batch: str) -> list[Staged]:

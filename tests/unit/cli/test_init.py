@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -301,6 +302,17 @@ def test_a_login_in_place_of_servers_is_not_repeated():
     Path("t.jsonl").write_bytes(lines(*map(canal, range(3))))
     sentence = refused(source="t.jsonl", targets=["debezium-avro"], settings=[f"to.{url}"])
     assert "s3cret" not in sentence
+
+
+def test_no_value_of_a_row_stands_in_the_file(capsys):
+    """The lake keeps the file's text, and pages show it to people who may not see rows."""
+    wrong_one = {**canal(2), "data": [{"id": "DE89-3704", "v": "x"}]}
+    Path("t.jsonl").write_bytes(lines(*map(canal, (0, 1, 3, 4)), wrong_one))
+    drafted(capsys, source="t.jsonl", format="canal")
+    text = Path("t.yaml").read_text(encoding="utf-8")
+    told = " ".join(text.replace("#", "").split())
+    assert re.search(r"Refused: 1 \(value\), the first at \S+/0/4; `waybill show` of", told)
+    assert "DE89" not in text
 
 
 def test_format_decides_where_two_are_mixed(capsys):

@@ -31,11 +31,14 @@ class Refused(NamedTuple):
 
     Attributes:
         rows: how many.
-        sentence: why the first was.
+        sentence: why the first was. It may name values of a row, so it does not go into the file,
+            which the lake keeps and pages show.
+        place: topic, partition and offset of the first.
     """
 
     rows: int
     sentence: str
+    place: str
 
 
 @dataclass
@@ -196,7 +199,9 @@ def evidence_of(every: Sequence[Change], messages: int) -> Evidence:
     for change in every:
         if change.outcome == "refused":
             kind = change.reason_kind or "shape"
-            before = found.refused.get(kind, Refused(0, change.reason or ""))
+            message = change.message
+            place = f"{message.topic}/{message.partition}/{message.offset}"
+            before = found.refused.get(kind, Refused(0, change.reason or "", place))
             found.refused[kind] = before._replace(rows=before.rows + 1)
         elif change.outcome == "ok":
             found.changes.append(change)

@@ -82,7 +82,8 @@ def _head(draft: Draft) -> Iterator[str]:
     events = ", ".join(f"{count} {name}" for name, count in sorted(found.events.items()))
     yield from comment(f"The sample holds {changes}{f', of them {events}' if events else ''}.")
     for kind, refused in sorted(found.refused.items()):
-        yield from comment(f"Refused: {refused.rows} ({kind}), the first: {refused.sentence}")
+        first = f"the first at {refused.place}; `waybill show` of the source says why"
+        yield from comment(f"Refused: {refused.rows} ({kind}), {first}.")
     yield from _table_lines(draft)
 
 

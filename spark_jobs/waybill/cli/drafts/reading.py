@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from waybill.records import Message
     from waybill.tables import TableRules
 
+VALUE = "value"
+"""Class of refusals whose sentences name values of rows."""
+
 ENGINE = {"table", "values"}
 """Settings that `detect` finds for rows of other engines, which name no table."""
 
@@ -141,7 +144,8 @@ def read(
         if setting not in reading.settings:
             reading.settings[setting] = value
             reasons = next((t.against for t in first.trials if t.name == name), {})
-            refused = "".join(f" ({sentence})" for sentence, _ in list(reasons.values())[:1])
+            told = [_told(kind, sentence) for kind, (sentence, _) in reasons.items()]
+            refused = "".join(f" ({text})" for text in told[:1])
             why = "the rows name no table" if setting in ENGINE else "without it all is refused"
             reading.setting_notes[setting] = (
                 f"found by trying: {why}{'' if setting in ENGINE else refused}"
@@ -160,6 +164,11 @@ def read(
         )
     _decode(reading, trial, look, rules)
     return reading
+
+
+def _told(kind: str, sentence: str) -> str:
+    """What the file may say of a refusal: those of values name some."""
+    return f"refused as {kind}" if kind == VALUE else sentence
 
 
 def _untied(verdict: Verdict, look: Look, rules: TableRules, given: Mapping[str, Any]) -> Verdict:
@@ -253,11 +262,11 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
         # Without it there is nothing to show; which one is right is for a person to say.
         best = reading.helps[0]
         reading.settings[best.name] = best.value
-        sentence = next(iter(found.refused.values())).sentence
+        kind, first = next(iter(found.refused.items()))
         same = [scalar(one.value) for one in reading.helps[1:] if one.name == best.name]
         more = f"; {' and '.join(same)} would do, too" if same else ""
         reading.setting_notes[best.name] = (
-            f"found by trying: without it all is refused ({sentence}){more}"
+            f"found by trying: without it all is refused ({_told(kind, first.sentence)}){more}"
         )
         reading.helps = []
         found = attempt(reading, reading.all_settings(), messages, rules)
