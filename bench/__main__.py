@@ -113,11 +113,11 @@ def looks() -> None:
         console.print(table_of(figures))
 
 
-def tables() -> None:
-    """A topic of a thousand tables."""
+def tables(number: int) -> None:
+    """A topic of very many tables."""
     from bench.many_tables import table_of
 
-    given = {"tables": 1_000, "touched": 50}
+    given = {"tables": number, "touched": 50}
     if figures := in_its_own_process("tables", "many_tables", "", given, alone=True):
         console.print(table_of(figures))
 
@@ -301,6 +301,9 @@ def main(
         list[int] | None, typer.Option(help="Inputs for memory, in MB: 200 and 2000.")
     ] = None,
     batches: Annotated[int, typer.Option(help="Small batches before upkeep.")] = 100,
+    many: Annotated[
+        int, typer.Option("--tables", min=50, help="Tables of the topic that has very many.")
+    ] = 1_000,
     goal: Annotated[list[str] | None, typer.Option(help="Only these goals, as G5.")] = None,
     scale: Annotated[
         float, typer.Option(help="Tables and batches of goals are so large, of what they say.")
@@ -318,7 +321,7 @@ def main(
         "upkeep": lambda: after_upkeep(batches),
         "wide": lambda: very_many_columns(envelope or registry.names()),
         "looks": looks,
-        "tables": tables,
+        "tables": lambda: tables(many),
         "pages": pages,
     }
     for part in without_topics.keys() & set(parts):
