@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.lake import commit as commits
 from waybill.lake.branches import branch_base, branches, same_as_main, whole
 from waybill.lake.metadata import Span
-from waybill.lake.names import branch_prefix
+from waybill.lake.names import branch_prefix, split
 from waybill.lake.settings import CATALOG
 from waybill.lake.snapshot_ranges import added
 from waybill.lake.table_properties import cut_tables, kept_since
@@ -129,10 +129,17 @@ class History(ABC):
 
     def merged_tables(self) -> dict[str, str]:
         """Full names of the merged tables that are there, by source table, sorted."""
-        names = self.table_names(self.migration)
-        owners = {name: self.owner(name) for name in names}
-        owned = {name if owner is None else owner: name for name, owner in owners.items()}
-        return {owner: f"{CATALOG}.{self.migration}.{owned[owner]}" for owner in sorted(owned)}
+        owned = {self.source_of(table): table for table in self.full_names()}
+        return {source: owned[source] for source in sorted(owned)}
+
+    def full_names(self) -> list[str]:
+        """Full names of the merged tables that are there, of which none is looked at."""
+        return [f"{CATALOG}.{self.migration}.{name}" for name in self.table_names(self.migration)]
+
+    def source_of(self, table: str) -> str:
+        """The source table of a merged table by its full name; its own name if none is stated."""
+        name = split(table)[1]
+        return self.owner(name) or name
 
     def head(self, table: str, ref: str = "main") -> int | None:
         """Id of the snapshot that a branch or tag names; None if there is none.
@@ -253,9 +260,18 @@ class History(ABC):
                 return commits.read_commit(snapshot)
         return None
 
-    def waiting(self, table: str, stage: str, batch: str | None = None) -> list[BranchInfo]:
-        """Branches of a stage (and batch) that are there and not visible."""
-        metadata = self.found(table)
+    def waiting(
+        self, table: str, stage: str, batch: str | None = None, metadata: Metadata | None = None
+    ) -> list[BranchInfo]:
+        """Branches of a stage (and batch) that are there and not visible.
+
+        Args:
+            table: full name.
+            stage: that wrote them.
+            batch: that they were written for, None for any.
+            metadata: what the table is like, if that was just asked for.
+        """
+        metadata = metadata or self.found(table)
         return [] if metadata is None else self._waiting(metadata, stage, batch)
 
     @staticmethod

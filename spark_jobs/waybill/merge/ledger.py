@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake.branches import TABLES_ASKED, same_as_main
 from waybill.lake.decisions import DROPPED, decision_on, shown_in
+from waybill.lake.future_columns import is_future
 from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
+    from waybill.lake.metadata import Metadata
     from waybill.merge.state import MergeState
     from waybill.spec.migration import Migration
 
@@ -279,28 +281,39 @@ def with_held(lake: Lake) -> DataFrame:
 def drop_held(lake: Lake) -> None:
     """Drop what merges left that is not visible; the tables stay as the last gate left them."""
     # The record first: one without its branches cannot be judged.
-    merged = [*lake.merged_tables().values()]
     merges = lake.log("merges")
     _drop(lake, merges)
-    dropped = {(table, name) for table in merged for name in _drop(lake, table)}
+    dropped, changed = set(), []
+    for table in lake.full_names():
+        # There may be thousands, and a batch pays for each: one look tells all.
+        metadata = lake.found(table)
+        if metadata is not None:
+            dropped |= {(table, name) for name in _drop(lake, table, metadata=metadata)}
+            if any(map(is_future, metadata.layout.types)):
+                changed.append(table)
     if dropped:
         # A merge that was still running may have gone on record before its branches went.
         _drop(lake, merges, dropped)
-    for table in merged:
+    for table in changed:
         drop_future(lake, table)
 
 
-def _drop(lake: Lake, table: str, of: Set[tuple[str, str]] | None = None) -> list[str]:
+def _drop(
+    lake: Lake,
+    table: str,
+    of: Set[tuple[str, str]] | None = None,
+    metadata: Metadata | None = None,
+) -> list[str]:
     """Drop what merges left of a table, of its records only those that name some branches.
 
     Returns:
         The names of the branches that were dropped.
     """
-    metadata = lake.found(table)
+    metadata = metadata or lake.found(table)
     if metadata is None:
         return []
     names = []
-    for info in lake.waiting(table, STAGE):
+    for info in lake.waiting(table, STAGE, metadata=metadata):
         named = {*info.commit.cursor["branches"].items()} if of and info.commit else set()
         # The merge itself may have dropped it, or begun another one, a moment ago.
         if info.name in metadata.refs and (of is None or named & of):

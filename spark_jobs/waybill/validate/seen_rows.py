@@ -6,7 +6,7 @@ not there; `NAME` tells a row to people.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     Attributes:
         batch: id of the batch.
         staged: the merged tables that it changed.
-        tables: names of all merged tables that are there.
+        tables: gives the names of all merged tables that are there; each is looked at for that.
         changes: the rows of `changes` that are judged.
         schemas: the schemas of their tables.
         messages: the rows of `outbox` that are judged.
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
 
     batch: str
     staged: Sequence[Staged]
-    tables: Iterable[str]
+    tables: Callable[[], Iterable[str]]
     changes: DataFrame
     schemas: Iterable[TableSchema]
     messages: DataFrame
@@ -82,7 +82,7 @@ class Rows(NamedTuple):
             return Seen(published(self.messages, over.name))
         table = next((table for table in self.staged if table.name == over.name), None)
         if table is None:
-            return Seen(None, note=_nothing_of(over, set(self.tables)))
+            return Seen(None, note=_nothing_of(over, set(self.tables())))
         if over.kind == CHANGES:
             return Seen(self._changes(table))
         rows = live_rows(table.rows)

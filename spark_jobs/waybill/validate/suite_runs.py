@@ -115,7 +115,7 @@ def _on_rows(
     rows = Rows(
         batch=context.batch,
         staged=found.staged,
-        tables=list(lake.merged_tables()),
+        tables=lake.merged_tables,
         changes=found.changes(),
         schemas=[TableSchema.from_json(row["extra"]) for row in known],
         messages=lake.increment(*batch.outbox, parallel=True),

@@ -105,7 +105,6 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
     Raises:
         ConflictError: a branch is gone, and its table does not show the batch.
     """
-    names = {full: qualified for qualified, full in lake.merged_tables().items()}
 
     def staged(table: str, name: str) -> Staged:
         metadata = lake.metadata(table)
@@ -117,7 +116,7 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
                 )
                 raise ConflictError(message, code=Code.TABLE_CHANGED)
             shown = partial(lake.read, table, lake.head(table))
-            return Staged(names.get(table, table), cache(shown), None)
+            return Staged(lake.source_of(table), cache(shown), None)
         branch = lake.reopen(table, name, metadata)
         totals = metadata.snapshots[branch.head].summary
         size = int(totals.get("total-records", 0))
@@ -135,7 +134,7 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
         in_tasks &= sum(int(totals.get(name, 0)) for name in _FILES) <= MOST_FILES
         files = lake.stored_files(table, branch.head) if in_tasks else None
         return Staged(
-            *(names.get(table, table), cache(partial(_shown, branch)), branch, size, written),
+            *(lake.source_of(table), cache(partial(_shown, branch)), branch, size, written),
             None if files is None else tuple(files),
             base,
         )

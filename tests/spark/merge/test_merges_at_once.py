@@ -172,8 +172,8 @@ def test_a_merge_goes_on_record_while_another_makes_way(lake: Lake, migration, m
     feed(lake, "b1", 2)
     real, merged = ledgers._drop, []
 
-    def drop(*given):
-        found = real(*given)
+    def drop(*given, **named):
+        found = real(*given, **named)
         if not merged:
             merged.append(True)
             merged.append(merge(lake, spec, "b1"))
