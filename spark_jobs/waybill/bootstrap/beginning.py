@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -128,8 +129,9 @@ class _Beginning:
 
     def topic_of(self, table: str) -> str:
         """The topic of a table's rows, in which nothing stands that was given up."""
-        return f"{BOOTSTRAP_TOPIC}{self.label}@{self.batch}{self._given_up()}:{table}"
+        return f"{BOOTSTRAP_TOPIC}{self.label}@{self.batch}{self._given_up}:{table}"
 
+    @cached_property
     def _given_up(self) -> str:
         """Tells apart what this batch writes once more because the file has another target now."""
         every = self.lake.commits(self.lake.log("changes"))

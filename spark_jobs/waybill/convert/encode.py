@@ -212,10 +212,12 @@ class Encoding:
         refused = lake.scan(self.branch.table, ("target",), wanted, base)
         if base is None or next(refused, None) is None:
             return
-        listed = ", ".join(map(literal, labels))
+        self._take_out_of_quarantine(labels)
+
+    def _take_out_of_quarantine(self, labels: Iterable[str]) -> None:
         self.branch.sql(
-            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' "
-            f"AND target IN ({listed})"
+            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' AND target IN "
+            f"({', '.join(map(literal, labels))})"
         )
 
     def _tell_names(self, report: StageReport) -> None:
@@ -333,10 +335,7 @@ class Encoding:
         self.context.progress(
             "convert: %s to encode again", counted(sum(left.values()), "refused message")
         )
-        self.branch.sql(
-            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' AND target IN "
-            f"({', '.join(literal(label) for label in counts)})"
-        )
+        self._take_out_of_quarantine(counts)
         for writing in self.writings:
             if writing.label in left:
                 own = wanted.where(F.col("target") == writing.label).select(*place)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.lake.decisions import HELD as JUDGED_NO
-from waybill.lake.names import split
 from waybill.lake.source_times import on_calendar
 from waybill.merge.position import position_of
 from waybill.merge.watermark import Reached, plain
@@ -251,9 +250,7 @@ def _tables(
 def _written(lake: History, commits: Commits, after: int | None) -> dict[str, str]:
     """Full names of the merged tables that merges have written since one, by source table."""
     full = {table for commit in commits.merges.after(after) for table in commit.cursor["branches"]}
-    there = sorted(table for table in full if lake.exists(table))
-    owners = {table: lake.owner(split(table)[1]) for table in there}
-    return {owner or split(table)[1]: table for table, owner in owners.items()}
+    return {lake.source_of(table): table for table in sorted(full) if lake.exists(table)}
 
 
 def _last_changes(commits: Commits, after: int | None) -> dict[str, tuple[str, dict[str, int]]]:
