@@ -139,7 +139,8 @@ class History(ABC):
     def source_of(self, table: str) -> str:
         """The source table of a merged table by its full name; its own name if none is stated."""
         name = split(table)[1]
-        return self.owner(name) or name
+        owner = self.owner(name)
+        return name if owner is None else owner
 
     def head(self, table: str, ref: str = "main") -> int | None:
         """Id of the snapshot that a branch or tag names; None if there is none.
