@@ -25,7 +25,9 @@ FIELD = "dbType"
 NAMED = r'^\{"(?:oms|dataworks|streamx)":.*?"dbType":(?P<kind>"(?:[^"\\]|\\.)+")'
 """Where `extra` names a kind, as JSON; quotes inside texts have a backslash before them."""
 
+_FORMATS = (b'{"oms":', b'{"dataworks":', b'{"streamx":')
 _MARK = b'"dbType":"'
+_EMPTY = b'"dbType":""'
 _named = re.compile(NAMED.encode(), re.DOTALL).match
 
 
@@ -41,7 +43,12 @@ def kind_of(change: Change) -> str | None:
 def count_kind(change: Change, losses: list[str]) -> None:
     """Count what a format without a place for it gives up of a row."""
     extra = change.extra
-    if extra is None or _MARK not in extra or change.operation not in ROW_OPERATIONS:
-        return
-    if _named(extra) is not None:
+    # Quicker than the pattern, and the same: no text inside JSON has a quote without backslash.
+    if (
+        extra is not None
+        and _MARK in extra
+        and extra.startswith(_FORMATS)
+        and (_EMPTY not in extra or _named(extra) is not None)
+        and change.operation in ROW_OPERATIONS
+    ):
         losses.append(CAPABILITY)

@@ -238,6 +238,10 @@ class Lake(History):
         branch.becomes = becomes_of(metadata.snapshots[head], commits.CURSOR)
         return branch
 
+    def drop_branches(self, table: str, names: Sequence[str]) -> None:
+        """Remove branches; those that are gone already do not matter."""
+        self._catalog.remove_refs(*split(table), [*names])
+
     # Reading.
 
     def scan(

@@ -8,9 +8,10 @@ whose cursor names them all:
 The gate makes the tables visible and `merges` last. So a stamped branch of `merges` is a merge
 that waits for the gate; branches of tables without one were left behind by a merge that was killed.
 
-Of two merges at once one goes on record. Whoever makes way drops branches first and looks for
-records of them afterwards; whoever goes on record does so first and looks for its branches, and for
-a record that was there before, afterwards. So one of the two always sees the other.
+Of two merges at once one goes on record. Whoever takes a table over (`waybill.merge.leftovers`)
+drops branches first and looks for records of them afterwards; whoever goes on record does so first
+and looks for its branches, and for a record that was there before, afterwards. So one of the two
+always sees the other.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from pyspark.sql import functions as F
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake.branches import TABLES_ASKED, same_as_main
 from waybill.lake.decisions import DROPPED, decision_on, shown_in
-from waybill.lake.future_columns import is_future
 from waybill.lake_columns import MERGE_STATE, MERGES
+from waybill.merge.leftovers import drop_held
 from waybill.merge.position import (
     REFUSED,
     STAGE,
@@ -34,16 +35,14 @@ from waybill.merge.position import (
     position_of,
     waiting_merges,
 )
-from waybill.merge.rewriting import drop_future
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
-    from waybill.lake.metadata import Metadata
     from waybill.merge.state import MergeState
     from waybill.spec.migration import Migration
 
@@ -72,7 +71,7 @@ class Ledger:
         return report
 
     def make_way(self, spec: Migration, drop: bool) -> None:
-        """See to it that no other merge waits, and drop what killed merges left behind.
+        """See to it that no other merge waits, and drop records that killed merges left behind.
 
         Args:
             spec: the migration, which the commands that help are about.
@@ -228,8 +227,8 @@ class Ledger:
             Id of the stamped snapshot.
 
         Raises:
-            ConflictError: another run has merged meanwhile, or has dropped a branch; nothing of
-                this merge is left.
+            ConflictError: another run has merged meanwhile, or has dropped a branch; the merge is
+                not on record.
         """
         row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": MERGE_STATE}
         row["body"] = state.to_json()
@@ -238,9 +237,7 @@ class Ledger:
         snapshot = branch.commit(cursor, report.to_dict(), batch, STAGE)
         trouble = self._trouble(batch, branch, tables)
         if trouble is not None:
-            # The record first: one without its branches cannot be judged.
-            for left in [branch, *tables]:
-                left.drop()
+            branch.drop()
             raise _conflict(batch, trouble)
         return snapshot
 
@@ -276,47 +273,3 @@ def with_held(lake: Lake) -> DataFrame:
     """The record of merges, with that of the merge that waits for its gate, if one does."""
     held = held_merge(lake)
     return lake.read(lake.log("merges"), None if held is None else held.snapshot)
-
-
-def drop_held(lake: Lake) -> None:
-    """Drop what merges left that is not visible; the tables stay as the last gate left them."""
-    # The record first: one without its branches cannot be judged.
-    merges = lake.log("merges")
-    _drop(lake, merges)
-    dropped, changed = set(), []
-    for table in lake.full_names():
-        # There may be thousands, and a batch pays for each: one look tells all.
-        metadata = lake.found(table)
-        if metadata is not None:
-            dropped |= {(table, name) for name in _drop(lake, table, metadata=metadata)}
-            if any(map(is_future, metadata.layout.types)):
-                changed.append(table)
-    if dropped:
-        # A merge that was still running may have gone on record before its branches went.
-        _drop(lake, merges, dropped)
-    for table in changed:
-        drop_future(lake, table)
-
-
-def _drop(
-    lake: Lake,
-    table: str,
-    of: Set[tuple[str, str]] | None = None,
-    metadata: Metadata | None = None,
-) -> list[str]:
-    """Drop what merges left of a table, of its records only those that name some branches.
-
-    Returns:
-        The names of the branches that were dropped.
-    """
-    metadata = metadata or lake.found(table)
-    if metadata is None:
-        return []
-    names = []
-    for info in lake.waiting(table, STAGE, metadata=metadata):
-        named = {*info.commit.cursor["branches"].items()} if of and info.commit else set()
-        # The merge itself may have dropped it, or begun another one, a moment ago.
-        if info.name in metadata.refs and (of is None or named & of):
-            lake.reopen(table, info.name, metadata).drop()
-            names.append(info.name)
-    return names

@@ -23,7 +23,8 @@ from waybill.merge.comments import comments
 from waybill.merge.held_tables import Parts
 from waybill.merge.increment import Increment
 from waybill.merge.increment_counts import Held
-from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.ledger import Ledger
+from waybill.merge.leftovers import clear_table, whole_or_nothing
 from waybill.merge.moved_rows import moved_rows
 from waybill.merge.multi_change_keys import refused_rows
 from waybill.merge.position import STAGE
@@ -61,8 +62,6 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
 
-__all__ = ["drop_held", "run_merge"]
-
 OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
 GONE = "gone by reload"
@@ -96,7 +95,9 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
     if done is not None:
         return done
     ledger.make_way(spec, context.options.drop_held)
-    report = _Merge(spec, context, ledger).run()
+    merging = _Merge(spec, context, ledger)
+    with whole_or_nothing(context.lake, merging.made):
+        report = merging.run()
     report.seconds = round(time.monotonic() - started, 3)
     return report
 
@@ -109,6 +110,7 @@ class _Merge:
         self.context = context
         self.lake = context.lake
         self.ledger = ledger
+        self.began_ms = int(time.time() * 1000)
         self.position = ledger.position()
         self.by_source_time = spec.order.ambiguous == "source_time"
         cut = self.lake.cut_tables() if self.by_source_time else ()
@@ -321,6 +323,7 @@ class _Merge:
         branch = self.made.get(name)
         if branch is None:
             anew = plan.was is not None
+            clear_table(self.lake, self.lake.merged(name), self.began_ms)
             retyped = plan.state.names if anew else plan.retyped
             table, becomes = prepare(
                 *(self.lake, name, plan.state, retyped, plan.moved, anew),

@@ -13,6 +13,7 @@ from waybill.lake.branches import branches
 from waybill.lake.upkeep import keep_up
 from waybill.merge.columns import DELETED
 from waybill.merge.ledger import Ledger
+from waybill.merge.leftovers import clear_abandoned
 from waybill.merge.tombstones import forget_tombstones
 from waybill.spec.durations import seconds_of
 from waybill.upkeep.retention import delete_messages
@@ -83,6 +84,7 @@ def run_upkeep(
             before = int((now - seconds_of(limit)) * 1000)
             deleted, left = delete_messages(spec, lake, name, before)
         if table in merged:
+            clear_abandoned(lake, table)
             if not branches(lake.metadata(table)):
                 # An earlier version made it, and no merge of this one has come since.
                 lake.keep_aside(table, DELETED)

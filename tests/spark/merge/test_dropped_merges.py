@@ -10,7 +10,7 @@ import pytest
 from tests.spark.merge.merge_lake import let_pass, merge, put, rows_of, schema
 from tests.spark.merge.test_merge_stage import row, step
 from waybill.errors import ReconciliationError
-from waybill.merge.ledger import drop_held
+from waybill.merge.leftovers import drop_held
 
 if TYPE_CHECKING:
     from waybill.lake import Lake

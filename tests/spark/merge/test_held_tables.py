@@ -14,7 +14,8 @@ from waybill.cli.status import merged_status
 from waybill.errors import SchemaChangeError
 from waybill.lake import Lake
 from waybill.merge import stage
-from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.ledger import Ledger
+from waybill.merge.leftovers import drop_held
 from waybill.merge.position import position_of
 from waybill.merge.rules import Change
 from waybill.merge.state import held_summary

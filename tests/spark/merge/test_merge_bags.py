@@ -23,7 +23,7 @@ from tests.spark.test_jobs import canal
 from waybill.errors import GateError
 from waybill.jobs import read_table, run_migration
 from waybill.lake import Branch
-from waybill.merge.ledger import drop_held
+from waybill.merge.leftovers import drop_held
 from waybill.merge.rules import Change, bag
 from waybill.order import order_key
 

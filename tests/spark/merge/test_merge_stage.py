@@ -13,7 +13,7 @@ from waybill.cli.status import merged_status
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
 from waybill.lake_columns import MERGE_STATE, MERGES
 from waybill.merge import writing
-from waybill.merge.ledger import drop_held
+from waybill.merge.leftovers import drop_held
 from waybill.merge.rules import Change
 from waybill.merge.state import MergeState
 from waybill.order import order_key

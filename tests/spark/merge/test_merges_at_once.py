@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,11 @@ from tests.spark.merge.test_merge_bags import BIG
 from tests.spark.merge.test_merge_bags import insert as bag_row
 from tests.spark.merge.test_merge_stage import row
 from waybill.errors import Code, ConflictError, GateError
+from waybill.lake.catalog import Catalog
 from waybill.lake.commit import Branch
-from waybill.merge import ledger as ledgers
-from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge import leftovers
+from waybill.merge.ledger import Ledger
+from waybill.merge.leftovers import clear_abandoned, clear_table, drop_held
 from waybill.merge.stage import _Merge
 from waybill.validate import stage as gate
 
@@ -66,6 +69,11 @@ def left(lake: Lake) -> dict[str, list[str]]:
     return {table: names for table, names in found.items() if names}
 
 
+def later() -> int:
+    """A time after all that was written so far, in milliseconds since 1970."""
+    return int(time.time() * 1000) + 1
+
+
 def meanwhile(monkeypatch, target: type, method: str, work: Callable[[], object]) -> None:
     """Let another run do its work once, just before a run gets to a method."""
     real, done = getattr(target, method), []
@@ -86,11 +94,18 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("tables", [("t", "u"), ("t", "heap")], ids=["keys", "without"])
-def test_another_run_makes_way_and_is_killed(lake: Lake, migration, monkeypatch, tables) -> None:
+def test_another_run_takes_a_table_over_and_is_killed(
+    lake: Lake, migration, monkeypatch, tables
+) -> None:
     """Only the merge of a table without key has opened its record by then."""
     spec = migration()
     feed(lake, "b1", 1, *tables)
-    meanwhile(monkeypatch, Ledger, "record", lambda: Ledger(lake).make_way(spec, False))
+
+    def other() -> None:
+        Ledger(lake).make_way(spec, False)
+        clear_table(lake, lake.merged("shop.t"), later())
+
+    meanwhile(monkeypatch, Ledger, "record", other)
     with pytest.raises(ConflictError, match="nothing of this") as stopped:
         merge(lake, spec, "b1")
     assert stopped.value.code is Code.CONCURRENT_RUN
@@ -98,6 +113,55 @@ def test_another_run_makes_way_and_is_killed(lake: Lake, migration, monkeypatch,
     assert merge(lake, spec, "b1").rows_in == 2
     let_pass(lake, "b1")
     assert [ids(lake, name) for name in tables] == [["1"], ["1"]]
+
+
+def test_what_a_killed_merge_left_goes_when_its_table_is_opened(
+    lake: Lake, migration, monkeypatch
+) -> None:
+    """A merge asks for no table that it does not write, also not to clear it."""
+    spec = migration()
+    feed(lake, "b0", 1, "t", "u")
+    merge(lake, spec, "b0")
+    let_pass(lake, "b0")
+    t, u = (lake.merged(f"shop.{name}") for name in "tu")
+    feed(lake, "b1", 2, "t")
+    with monkeypatch.context() as killing:
+        killing.setattr(Ledger, "record", kill)
+        with pytest.raises(Killed):
+            merge(lake, spec, "b1")
+    assert left(lake).keys() == {t}
+    looked, real = Counter(), Catalog.find
+
+    def find(self, *name):
+        looked[".".join(name)] += 1
+        return real(self, *name)
+
+    with monkeypatch.context() as counting:
+        counting.setattr(Catalog, "find", find)
+        assert merge(lake, spec, "b2").rows_in == 1
+    assert looked[t.removeprefix("lake.")] > 0
+    assert looked[u.removeprefix("lake.")] == 0
+    assert len(left(lake)[t]) == 1
+    let_pass(lake, "b2")
+    assert left(lake) == {}
+    assert [ids(lake), ids(lake, "u")] == [["1", "2"], ["1"]]
+
+
+def test_upkeep_clears_what_no_merge_goes_on_with(lake: Lake, migration, monkeypatch) -> None:
+    spec = migration()
+    feed(lake, "b1", 1, "t", "u")
+    merge(lake, spec, "b1")
+    let_pass(lake, "b1")
+    table = lake.merged("shop.u")
+    lake.branch(table, "merge", "killed").commit({}, {}, "killed", "merge")
+    monkeypatch.setattr(leftovers, "CLOCKS_DIFFER_MS", 0)
+    clear_abandoned(lake, table)
+    assert left(lake).keys() == {table}, "it may be running"
+    feed(lake, "b2", 2, "heap")
+    merge(lake, spec, "b2")
+    let_pass(lake, "b2")
+    clear_abandoned(lake, table)
+    assert left(lake) == {}, "it began before the last visible merge was recorded"
 
 
 @pytest.mark.parametrize(
@@ -163,30 +227,35 @@ def test_another_run_merges_other_tables_first(lake: Lake, migration, monkeypatc
     assert [ids(lake), ids(lake, "heap")] == [["1"], ["2"]]
 
 
-def test_a_merge_goes_on_record_while_another_makes_way(lake: Lake, migration, monkeypatch) -> None:
-    """After the other has looked for records, and before it drops the branches of tables."""
+def test_a_merge_goes_on_record_while_another_takes_a_table_over(
+    lake: Lake, migration, monkeypatch
+) -> None:
+    """After the other has looked for records, and before it drops the branch."""
     spec = migration()
     feed(lake, "b0", 1)
     merge(lake, spec, "b0")
     let_pass(lake, "b0")
     feed(lake, "b1", 2)
-    real, merged = ledgers._drop, []
-
-    def drop(*given, **named):
-        found = real(*given, **named)
-        if not merged:
-            merged.append(True)
-            merged.append(merge(lake, spec, "b1"))
-        return found
-
-    monkeypatch.setattr(ledgers, "_drop", drop)
-    other = Ledger(lake)
-    other.make_way(spec, False)
-    assert merged[1].rows_in == 3
-    assert left(lake) == {}, "a record never outlives its branches"
+    assert merge(lake, spec, "b1").rows_in == 3
+    with monkeypatch.context() as looking:
+        looking.setattr(leftovers, "waiting_merges", lambda lake: [])
+        clear_table(lake, lake.merged("shop.t"), later())
+    assert lake.waiting(lake.log("merges"), "merge") == [], "a record without its branches"
     assert merge(lake, spec, "b2").rows_in == 3
     let_pass(lake, "b2")
+    assert left(lake) == {}
     assert everything(lake) == 3 * [["1", "2"]]
+
+
+def test_a_branch_on_record_is_not_taken_over(lake: Lake, migration) -> None:
+    feed(lake, "b1", 1)
+    merge(lake, migration(), "b1")
+    before = left(lake)
+    for table in lake.merged_tables().values():
+        clear_table(lake, table, later())
+    assert left(lake) == before
+    let_pass(lake, "b1")
+    assert everything(lake) == 3 * [["1"]]
 
 
 @pytest.mark.parametrize("moment", [(_Merge, "_survey"), (_Merge, "_merge_tables")])
@@ -319,6 +388,7 @@ def test_a_merge_is_dropped_and_merged_again_while_it_is_held(line: Line, monkey
 
     def overtaken() -> None:
         Ledger(lake).make_way(line.spec, True)
+        clear_table(lake, lake.merged("shop.orders"), later())
 
     meanwhile(monkeypatch, Ledger, "record", overtaken)
     with pytest.raises(ConflictError, match="nothing of this merge was kept"):

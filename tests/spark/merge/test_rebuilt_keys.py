@@ -17,7 +17,7 @@ from tests.spark.seeds import SEEDS
 from tests.unit.verify.test_canonical import column
 from waybill.convert.linked_keys import groups
 from waybill.lake_columns import REBUILT_KEYS
-from waybill.merge.ledger import drop_held
+from waybill.merge.leftovers import drop_held
 from waybill.merge.position import REFUSED
 from waybill.merge.rules import STATEMENTS, Change, Table, effects
 from waybill.order import order_key

@@ -26,7 +26,7 @@ from tests.spark.seeds import SEEDS
 from tests.unit.verify.test_canonical import column
 from waybill.lake.rebuilt_rows import ADDED_TO
 from waybill.lake_columns import CHANGES, REBUILT
-from waybill.merge.ledger import drop_held
+from waybill.merge.leftovers import drop_held
 from waybill.merge.position import REFUSED
 from waybill.merge.rules import STATEMENTS, Change, Table, bag
 from waybill.order import order_key

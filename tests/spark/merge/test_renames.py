@@ -13,7 +13,8 @@ from waybill.errors import SchemaChangeError
 from waybill.lake.future_columns import is_future
 from waybill.lake.upkeep import keep_up
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.ledger import Ledger
+from waybill.merge.leftovers import drop_held
 from waybill.merge.rules import Change
 from waybill.order import order_key
 from waybill.overview.row_states import row_history

@@ -12,7 +12,7 @@ from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from waybill.errors import GateError, ReconciliationError, SchemaChangeError
 from waybill.lake.future_columns import is_future
 from waybill.merge import stage
-from waybill.merge.ledger import drop_held
+from waybill.merge.leftovers import drop_held
 from waybill.merge.rules import Change
 from waybill.order import order_key
 from waybill.validate.table_profiles import staged_tables
@@ -236,12 +236,14 @@ def test_a_table_without_key_and_a_reload_are_rewritten_too(lake: Lake, migratio
         return change_row(Change(order, "insert", "", image, None, place), table)
 
     old = schema("shop.t", {"id": "int32", "n": "int32"}, ())
-    new = schema("shop.t", {"id": "int32", "n": "decimal(6,1)"}, ())
+    # Without a fraction the source writes the same digits, by which rows without key are found.
+    new = schema("shop.t", {"id": "int32", "n": "decimal(6,0)"}, ())
     spec = migration(schema_changes=REWRITE)
     rows = [line(1, old, id="1", n="7"), line(2, old, id="1", n="7")]
     step(lake, spec, "b1", rows, [old])
-    step(lake, spec, "b2", [line(3, new, id="1", n="7"), line(4, new, id="2", n="0.5")], [new])
-    assert shown(lake, "id", "n") == [(1, Decimal("7.0"))] * 3 + [(2, Decimal("0.5"))]
+    step(lake, spec, "b2", [line(3, new, id="1", n="7"), line(4, new, id="2", n="5")], [new])
+    assert shown(lake, "id", "n") == [(1, Decimal(7))] * 3 + [(2, Decimal(5))]
+    assert types(lake)["n"].startswith("decimal")
     truncate = row(5, 0, "truncate", table=new)
     wide = schema("shop.t", {"id": "int32", "n": "string"}, ())
     step(lake, spec, "b3", [truncate, line(6, wide, id="3", n="x")], [new, wide])

@@ -200,7 +200,8 @@ def variable_text(value: VariableScale) -> str:
 
 def number_or_special(text: str) -> str:
     """Plain digits of a number in any notation; NaN and the infinities stay texts."""
-    return text if f'"{text}"' in SPECIAL else number_text(text)
+    # Nearly all are numbers, and those that have no letters need no comparison.
+    return text if text[-1:].isalpha() and f'"{text}"' in SPECIAL else number_text(text)
 
 
 def unsigned_text(value: int) -> str:
