@@ -40,9 +40,10 @@ def check_row_id(schema: TableSchema, images: Sequence[Any], row_id: str, table:
     Raises:
         Refusal: kind `key`, when no row has these values.
     """
-    if not row_id.startswith(opening_of(table)):
+    opening = opening_of(table)
+    if not row_id.startswith(opening) or _is_usual(schema, images, row_id, opening):
         return
-    text = row_id.removeprefix(opening_of(table))
+    text = row_id.removeprefix(opening)
     parts = text.split(SEPARATOR)
     rows = [image for image in images if image is not None]
     keys = [[v for v in schema.key_values(row) if isinstance(v, str)] for row in rows]
@@ -55,6 +56,16 @@ def check_row_id(schema: TableSchema, images: Sequence[Any], row_id: str, table:
     shown = ", ".join(keys[0])[:60]
     sentence = f"meta.rowid holds the key {', '.join(parts)[:60]!r}, and that of the row is"
     raise Refusal("key", f"{sentence} {shown!r}: nothing says which of them is meant")
+
+
+def _is_usual(schema: TableSchema, images: Sequence[Any], row_id: str, opening: str) -> bool:
+    """Whether it is the declared key of the newest row, as in nearly every message."""
+    newest = next((image for image in images if image is not None), None)
+    key: Any = () if newest is None else schema.key_values(newest)
+    try:
+        return row_id == opening + SEPARATOR.join(key)
+    except TypeError:
+        return False  # the row lacks one of the columns
 
 
 def _has(values: Iterable[Any], parts: list[str]) -> bool:

@@ -1,0 +1,37 @@
+"""The choice of tests that run by day reaches all that all tests reach, as cheaply as it can."""
+
+from __future__ import annotations
+
+from tests.choose_nightly import by_day
+
+A, B, C = ("a.py", 1, 2), ("a.py", 2, 3), ("b.py", 1, 2)
+
+
+def test_what_others_reach_for_less_runs_at_night() -> None:
+    reached = {
+        "t.py::whole": frozenset({A, B, C}),
+        "t.py::first": frozenset({A, B}),
+        "t.py::second": frozenset({C}),
+    }
+    cheap = {"t.py::whole": 9.0, "t.py::first": 2.0, "t.py::second": 2.0}
+    assert by_day(reached, cheap) == {"t.py::first", "t.py::second"}
+    assert by_day(reached, cheap | {"t.py::whole": 3.0}) == {"t.py::whole"}
+
+
+def test_what_a_later_choice_reaches_too_is_let_go() -> None:
+    reached = {
+        "t.py::cheap": frozenset({A}),
+        "t.py::dear": frozenset({A, B, C}),
+    }
+    assert by_day(reached, {"t.py::cheap": 0.1, "t.py::dear": 5.0}) == {"t.py::dear"}
+
+
+def test_of_each_file_one_test_runs_by_day() -> None:
+    reached = {
+        "t.py::one": frozenset({A, B}),
+        "u.py::dear": frozenset({A}),
+        "u.py::cheap": frozenset({B}),
+        "v.py::nothing": frozenset(),
+    }
+    cost = {"t.py::one": 1.0, "u.py::dear": 9.0, "u.py::cheap": 8.0, "v.py::nothing": 1.0}
+    assert by_day(reached, cost) == {"t.py::one", "u.py::cheap", "v.py::nothing"}
