@@ -2,15 +2,16 @@
 
 It runs all of them, notes which lines and branches of the library each one reaches in the driver,
 and what it costs, and lets as cheap a choice as it finds run by day that reaches all that all of
-them reach, with at least one test of each file. The others go to `tests/nightly.txt`. A test that
-is added later runs by day until somebody chooses again.
+them reach, with at least one test of each file, all that are cheap anyway, and those whose point is
+the values and not the lines (`KEPT`). The others go to `tests/nightly.txt`. A test that is added
+later runs by day until somebody chooses again.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,12 @@ from coverage import Coverage, CoverageData
 from tests.nightly import CHOSEN
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+CHEAP = 2.0
+"""Tests that take less, in processor seconds, run by day."""
+
+KEPT = frozenset({"tests/spark/merge/test_merge_values.py"})
+"""Files whose tests run the same lines with other values."""
 
 Reached = tuple[str, int, int]
 """A file, and the lines that follow each other there."""
@@ -77,25 +84,30 @@ def reached_by(data: CoverageData) -> dict[str, frozenset[Reached]]:
     return found
 
 
-def by_day(reached: Mapping[str, frozenset[Reached]], seconds: Mapping[str, float]) -> set[str]:
+def by_day(
+    reached: Mapping[str, frozenset[Reached]],
+    seconds: Mapping[str, float],
+    kept: Collection[str] = (),
+) -> set[str]:
     """The tests of a cheap choice that reaches all that all of them reach.
 
     Args:
         reached: what each test reaches.
         seconds: what each costs.
+        kept: tests that are chosen anyway.
 
     Returns:
         The chosen ones: of each file one at least.
     """
     cost = {test: max(seconds.get(test, 0.0), 0.1) for test in reached}
-    left = set(chain.from_iterable(reached.values()))
-    chosen: list[str] = []
+    chosen = [*kept]
+    left = {*chain.from_iterable(reached.values())}.difference(*map(reached.__getitem__, kept))
     while left:
         best = max(reached, key=lambda test: len(reached[test] & left) / cost[test])
         chosen.append(best)
         left -= reached[best]
     times = Counter(chain.from_iterable(reached[test] for test in chosen))
-    for test in sorted(chosen, key=cost.__getitem__, reverse=True):
+    for test in sorted({*chosen}.difference(kept), key=cost.__getitem__, reverse=True):
         if all(times[one] > 1 for one in reached[test]):
             times.subtract(reached[test])
             chosen.remove(test)
@@ -104,6 +116,11 @@ def by_day(reached: Mapping[str, frozenset[Reached]], seconds: Mapping[str, floa
         files[_file(test)].append(test)
     missing = files.keys() - {_file(test) for test in chosen}
     return {*chosen, *(min(files[file], key=cost.__getitem__) for file in missing)}
+
+
+def kept_of(seconds: Mapping[str, float]) -> set[str]:
+    """The tests that run by day whatever they reach."""
+    return {test for test, used in seconds.items() if used < CHEAP or _file(test) in KEPT}
 
 
 def _file(test: str) -> str:
@@ -123,7 +140,7 @@ def main() -> int:
         if result != pytest.ExitCode.OK:
             return int(result)
         reached = reached_by(watch.data)
-    chosen = by_day(reached, watch.seconds)
+    chosen = by_day(reached, watch.seconds, kept_of(watch.seconds))
     write(reached.keys() - chosen)
     used, every = (sum(map(watch.seconds.__getitem__, names)) for names in (chosen, reached))
     line = f"{len(chosen)} of {len(reached)} tests run by day: {used:.0f} of {every:.0f} s\n"

@@ -35,3 +35,13 @@ def test_of_each_file_one_test_runs_by_day() -> None:
     }
     cost = {"t.py::one": 1.0, "u.py::dear": 9.0, "u.py::cheap": 8.0, "v.py::nothing": 1.0}
     assert by_day(reached, cost) == {"t.py::one", "u.py::cheap", "v.py::nothing"}
+
+
+def test_what_is_kept_is_no_reason_to_keep_more() -> None:
+    reached = {
+        "t.py::kept": frozenset({A}),
+        "t.py::same": frozenset({A}),
+        "t.py::other": frozenset({B}),
+    }
+    cost = dict.fromkeys(reached, 5.0)
+    assert by_day(reached, cost, {"t.py::kept"}) == {"t.py::kept", "t.py::other"}
