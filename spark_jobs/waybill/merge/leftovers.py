@@ -51,7 +51,7 @@ def drop_held(lake: Lake) -> None:
 
 
 def clear_table(lake: Lake, table: str, before_ms: int) -> None:
-    """Drop what killed merges left on a table.
+    """Drop what killed merges left on a table that a merge is about to write.
 
     The branches of one that is running go too, and it stops; so of two that take a table from each
     other the one that began first does.
@@ -64,16 +64,9 @@ def clear_table(lake: Lake, table: str, before_ms: int) -> None:
     metadata = lake.found(table)
     if metadata is None:
         return
-    old = [
-        one.name
-        for one in lake.waiting(table, STAGE, metadata=metadata)
-        if metadata.snapshots[one.head].time_ms < before_ms
-    ]
-    if not old and not _has_future(metadata):
-        return
-    recorded = _branches_of(table, waiting_merges(lake))
-    dropped = _drop(lake, table, metadata, [name for name in old if name not in recorded])
-    _drop_records(lake, dropped)
+    old = _unrecorded(lake, table, metadata, before_ms)
+    if old or _has_future(metadata):
+        _drop_records(lake, _drop(lake, table, metadata, old))
 
 
 @contextmanager
@@ -92,11 +85,25 @@ def whole_or_nothing(lake: Lake, written: Mapping[str, Branch]) -> Iterator[None
 def clear_abandoned(lake: Lake, table: str) -> None:
     """Drop the branches of a table that no merge goes on with, long after.
 
-    A merge that began before the last visible one was recorded cannot be recorded any more.
+    A merge that began before the last visible one was recorded cannot be recorded any more. Columns
+    that wait are left to the next merge: one that is running may just have made them, and has no
+    branch before it writes.
     """
     last = lake.last(lake.log("merges"), STAGE)
     if last is not None:
-        clear_table(lake, table, last.time_ms - CLOCKS_DIFFER_MS)
+        before_ms = last.time_ms - CLOCKS_DIFFER_MS
+        lake.drop_branches(table, _unrecorded(lake, table, lake.metadata(table), before_ms))
+
+
+def _unrecorded(lake: Lake, table: str, metadata: Metadata, before_ms: int) -> list[str]:
+    """The branches that merges have written before a time and that no record names."""
+    old = [
+        one.name
+        for one in lake.waiting(table, STAGE, metadata=metadata)
+        if metadata.snapshots[one.head].time_ms < before_ms
+    ]
+    recorded = _branches_of(table, waiting_merges(lake)) if old else ()
+    return [name for name in old if name not in recorded]
 
 
 def _branches_of(table: str, merges: Iterable[Commit]) -> set[str]:

@@ -21,6 +21,7 @@ from waybill.lake.commit import Branch
 from waybill.merge import leftovers
 from waybill.merge.ledger import Ledger
 from waybill.merge.leftovers import clear_abandoned, clear_table, drop_held
+from waybill.merge.rewriting import add_future
 from waybill.merge.stage import _Merge
 from waybill.validate import stage as gate
 
@@ -162,6 +163,21 @@ def test_upkeep_clears_what_no_merge_goes_on_with(lake: Lake, migration, monkeyp
     let_pass(lake, "b2")
     clear_abandoned(lake, table)
     assert left(lake) == {}, "it began before the last visible merge was recorded"
+
+
+def test_columns_that_wait_for_a_branch_are_left_to_the_next_merge(lake: Lake, migration) -> None:
+    """A merge that is running makes them before its branch is there."""
+    spec = migration()
+    feed(lake, "b1", 1, "t")
+    merge(lake, spec, "b1")
+    let_pass(lake, "b1")
+    table = lake.merged("shop.t")
+    name = add_future(lake, table, "n", "string", {})
+    clear_abandoned(lake, table)
+    assert name in lake.metadata(table).layout.types
+    feed(lake, "b2", 2, "t")
+    merge(lake, spec, "b2")
+    assert name not in lake.metadata(table).layout.types
 
 
 @pytest.mark.parametrize(
