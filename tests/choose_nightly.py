@@ -16,10 +16,10 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
 import pytest
 from coverage import Coverage, CoverageData
 
+from bench.cpu import cpu_seconds
 from tests.nightly import CHOSEN
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -50,9 +50,9 @@ class Watch:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
-        before = _processor_seconds()
+        before = cpu_seconds()
         result = yield
-        self.seconds[item.nodeid] = _processor_seconds() - before
+        self.seconds[item.nodeid] = cpu_seconds() - before
         return result
 
     def pytest_sessionfinish(self) -> None:
@@ -62,16 +62,6 @@ class Watch:
     def data(self) -> CoverageData:
         """What was reached, by the names of tests."""
         return self._coverage.get_data()
-
-
-def _processor_seconds() -> float:
-    process, used = psutil.Process(), 0.0
-    for one in [process, *process.children(recursive=True)]:
-        try:
-            used += sum(one.cpu_times()[:4])
-        except psutil.NoSuchProcess:
-            continue
-    return used
 
 
 def reached_by(data: CoverageData) -> dict[str, frozenset[Reached]]:

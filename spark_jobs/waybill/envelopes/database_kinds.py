@@ -22,10 +22,12 @@ CAPABILITY = "database_kind"
 FIELD = "dbType"
 """What the formats call it, as their fields in `extra` do."""
 
-NAMED = r'^\{"(?:oms|dataworks|streamx)":.*?"dbType":(?P<kind>"(?:[^"\\]|\\.)+")'
+_FORMATS = ("oms", "dataworks", "streamx")
+
+NAMED = rf'^\{{"(?:{"|".join(_FORMATS)})":.*?"dbType":(?P<kind>"(?:[^"\\]|\\.)+")'
 """Where `extra` names a kind, as JSON; quotes inside texts have a backslash before them."""
 
-_FORMATS = (b'{"oms":', b'{"dataworks":', b'{"streamx":')
+_BEGINS = tuple(f'{{"{name}":'.encode() for name in _FORMATS)
 _MARK = b'"dbType":"'
 _EMPTY = b'"dbType":""'
 _named = re.compile(NAMED.encode(), re.DOTALL).match
@@ -47,7 +49,7 @@ def count_kind(change: Change, losses: list[str]) -> None:
     if (
         extra is not None
         and _MARK in extra
-        and extra.startswith(_FORMATS)
+        and extra.startswith(_BEGINS)
         and (_EMPTY not in extra or _named(extra) is not None)
         and change.operation in ROW_OPERATIONS
     ):

@@ -485,9 +485,7 @@ def _transaction_id(block: Raw | None, source: Any) -> str | None:
 
 def _carried(head: bytes, tail: bytes) -> bytes:
     """The fields of the envelope that a Debezium target carries on, as they were sent."""
-    extra = b"%b%b}}" % (head, tail)
-    if b"\n" in extra or b"\r" in extra:
-        extra = in_one_line(extra)
+    extra = in_one_line(b"%b%b}}" % (head, tail))
     if not extra.isascii():
         extra.decode()  # bytes that are no UTF-8 must not reach the lake
     return extra
