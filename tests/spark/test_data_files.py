@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import ConflictError, WaybillError
+from waybill.errors import ConflictError, LakeError, WaybillError
 from waybill.lake import Lake, Span, TaskRows
 from waybill.lake.catalog import Catalog
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
 from waybill.lake.snapshot_ranges import LONGEST
+from waybill.lake.storage_errors import plainly
 from waybill.lake_columns import ARCHIVE, columns_of
 from waybill.report import StageReport
 
@@ -308,3 +312,17 @@ def test_batches_are_measured_unless_the_longest_row_is_known(lake: Lake, table:
             assert settings() == ("77", usual[1])
     finally:
         lake.spark.conf.set(ARROW_ROWS, usual[0])
+
+
+def test_spark_reads_no_damaged_page(lake: Lake, table: str, migration) -> None:
+    branch = lake.branch(table, "snapshot", "b1")
+    branch.append_made(lake.spark.range(1, 10, 1, 1), make, ARCHIVE)
+    branch.fast_forward()
+    for file in lake.spark.sql(f"SELECT file_path FROM {table}.files").collect():
+        path = Path(unquote(urlsplit(file.file_path).path))
+        column = pq.read_metadata(path).row_group(0).column(ARCHIVE.names.index("value"))
+        content = bytearray(path.read_bytes())
+        content[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+        path.write_bytes(content)
+    with pytest.raises(LakeError, match="not what its checksum says"), plainly(migration()):
+        lake.read(table).select("value").collect()

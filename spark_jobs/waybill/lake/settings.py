@@ -49,6 +49,8 @@ FIXED = {
     "spark.sql.session.timeZone": "UTC",
     # Without it the text of the decimal 0.00000000 is 0E-8, and a text that is no value is null.
     "spark.sql.ansi.enabled": "true",
+    # A damaged page is an error, and not other values: also where Spark reads and no task of ours.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 """What decides the meaning of values in SQL, so nobody may set it otherwise."""
 

@@ -63,6 +63,9 @@ _GONE = re.compile(
     r"(?P<path>(?:[a-z0-9]+:)?/[^\s'\",\]]+)"
 )
 
+_DAMAGED = "could not verify page integrity"
+"""What Java's Parquet says of such a page."""
+
 _RAISED = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (the row .*? has no value in its column .*?) SQLSTATE: P0001", re.S
 )
@@ -104,6 +107,13 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
     raised = _RAISED.search(text)
     if raised is not None:
         return value_lost(raised[1])
+    if _DAMAGED in text:
+        message = (
+            "a page of a data file of the lake is not what its checksum says (the log above names "
+            "the file): put it back from a copy, or continue under a new migration name, which "
+            "reads the source again"
+        )
+        return LakeError(message, code=Code.LAKE_FILE_LOST)
     parts = (_of_gone_files(text, spec), _of_files(text, spec), _of_catalog(text, spec))
     return next((meant for meant in parts if meant is not None), _of_executors(text))
 

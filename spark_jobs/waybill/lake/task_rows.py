@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import Code, WaybillError
+from waybill.lake.damaged_files import damaged_file, shows_damage
 from waybill.lake.data_files import begin_of
 from waybill.lake.sizing import rows_per_batch
 from waybill.spark_tasks.errors import unwrapped
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waybill.spark_tasks.worker_startup import Make
-
-
-_CHECKSUM = "could not verify page integrity"
-"""How Arrow begins to say that a page is not what its checksum says."""
 
 
 class DataFile(NamedTuple):
@@ -207,23 +203,16 @@ def opened(path: str) -> Iterator[Any]:
     Raises:
         WaybillError: it is not what was written.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     system, place = open_storage(path)
     try:
         with system.open(place, "rb") as stream:
             yield pq.ParquetFile(stream, page_checksum_verification=True)
-    except (OSError, pa.ArrowInvalid) as error:
-        # What else goes wrong in a file system is no fault of the file's.
-        damaged = isinstance(error, (FileNotFoundError, pa.ArrowInvalid)) or _CHECKSUM in str(error)
-        if not damaged:
-            raise
-        message = (
-            f"the data file {path} cannot be read ({error}): see whether something besides "
-            "`waybill upkeep` removes or changes files of the lake, then run the batch again"
-        )
-        raise WaybillError(message, code=Code.LAKE_FILE_LOST) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) or shows_damage(error):
+            raise damaged_file(path, error) from error
+        raise
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

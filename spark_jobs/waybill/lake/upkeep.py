@@ -116,10 +116,10 @@ def clear_away(lake: Lake, table: str) -> None:
     the next batch of a stage drops its own, and a target begins once.
     """
     metadata = lake.metadata(table)
-    killed = lake.waiting(table, STAGE)
-    killed += [one for one in lake.waiting(table, BOOTSTRAP) if doomed(metadata, one.name)]
-    for left in killed:
-        lake.reopen(table, left.name).drop()
+    killed = lake.waiting(table, STAGE, metadata=metadata)
+    begun = lake.waiting(table, BOOTSTRAP, metadata=metadata)
+    killed += [one for one in begun if doomed(metadata, one.name)]
+    lake.drop_branches(table, [left.name for left in killed])
 
 
 def _compact(lake: Lake, table: str) -> tuple[int, int]:

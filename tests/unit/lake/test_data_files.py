@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from waybill.errors import ReconciliationError, WaybillError
 from waybill.lake import data_files
 from waybill.lake.data_files import DataFileWriter, with_field_ids
+from waybill.lake.parquet_rows import rows_of_files
+from waybill.lake.planned_files import Planned
 from waybill.lake.row_sizes import longest_row
 from waybill.lake.sizing import BATCH_BYTES, MOST_ROWS, rows_per_batch
 from waybill.lake.task_rows import Piece, read_piece
@@ -152,3 +154,6 @@ def test_a_damaged_page_is_reported_and_not_read(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
         list(read_piece(Piece(str(path), 0, len(content)), SCHEMA))
+    planned = [Planned(str(path), len(content), {})]
+    with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
+        list(rows_of_files(planned, str, ["text"]))

@@ -160,7 +160,11 @@ def test_settings_of_the_migration_go_first(monkeypatch, tmp_path: Path) -> None
 def test_what_decides_the_meaning_of_values_stays(monkeypatch, tmp_path: Path) -> None:
     (tmp_path / "x.jar").touch()
     monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
-    other = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
+    other = {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.ansi.enabled": "false",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "false",
+    }
     spec = migration(warehouse="w").model_copy(update={"spark": {**other, "spark.x": "y"}})
     found = spark_settings(spec)
     assert found["spark.x"] == "y"
