@@ -47,7 +47,7 @@ def test_a_source_with_full_loads_is_read_in_bulk(source):
     dice = random.Random(source)
     lines, rules = stream(source, dice, 60)
     batches = [archive_of(lines, dice), dump()]
-    plan = DecodePlan(registry.get(source), settings_for(source), rules, full=True)
+    plan = DecodePlan(registry.get(source), settings_for(source), rules)
 
     def work(alone) -> ChangeBatches:
         joiner = PairJoiner() if plan.envelope.pairs else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -80,9 +79,7 @@ class Decoding:
 
     def __init__(self, context: StageContext, reading: DecodePlan, branch: Branch) -> None:
         self.context = context
-        # The archive keeps dumps that the file may name no more: since a run that ended with the
-        # snapshot, or where a batch takes them once more.
-        self.reading = reading = replace(reading, full=True)
+        self.reading = reading
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
@@ -162,8 +159,8 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            reader, alone = reading.bulk_reader(), has_full_loads if reading.full else None
-            work = ChangeBatches(reading.decoder(), batch_id, joiner, reader, alone)
+            parts = (reading.decoder(), batch_id, joiner, reading.bulk_reader(), has_full_loads)
+            work = ChangeBatches(*parts)
             mapping = None
             if reading.mapping:
                 given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from waybill.batches.encoding import MessageBatches
     from waybill.batches.mapped_encoding import MappedMessageBatches
     from waybill.mapping.changes import Bags
-    from waybill.protocol import Decoder, Encoder, Envelope, Settings
+    from waybill.protocol import Encoder, Envelope, Settings
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.tables import TableRules
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DecodePlan:
-    """How messages are decoded; plain data, so that it crosses to the workers."""
+    """How messages are decoded; plain data, so that it crosses to the workers.
+
+    Rows of table dumps are among them: the archive keeps those that the file may name no more.
+    """
 
     envelope: Envelope
     settings: Settings
     rules: TableRules
-    full: bool = False
-    """Whether the archive may hold rows of table dumps."""
     mapping: Rules = NO_RULES
     """What is chosen and renamed of what they say."""
 
@@ -47,20 +48,17 @@ class DecodePlan:
         ids = "sequence_id" in envelope.carries or "sequence_id" in envelope.partly
         return "id" if ids else "place"
 
-    def decoder(self) -> Decoder:
+    def decoder(self) -> WithFullLoads:
         """A decoder for one task."""
         if self.envelope.decoder is None:
             message = f"{self.envelope.name!r} cannot be read; `waybill formats` shows what can"
             raise ConfigurationError(message, code=Code.ENVELOPE)
-        decoder = self.envelope.decoder(self.settings, self.rules)
-        return WithFullLoads(decoder, self.rules) if self.full else decoder
+        return WithFullLoads(self.envelope.decoder(self.settings, self.rules), self.rules)
 
     def bulk_reader(self) -> Callable[[Any], Any] | None:
         """What reads many messages at once, made of a decoder; None where each is read alone."""
         make = self.envelope.bulk_reader if self.settings.in_bulk else None
-        if make is None or not self.full:
-            return make
-        return lambda decoder: make(decoder.decoder)
+        return None if make is None else lambda decoder: make(decoder.decoder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,6 @@ def make_plan(spec: Migration) -> ConvertPlan:
         source,
         settings_of(source.decode_settings, given, source, "source.settings"),
         spec.rules,
-        bool(spec.full),
         spec.mapping(),
     )
     if source.pairs and reading.mapping.conditions:

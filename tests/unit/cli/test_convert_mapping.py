@@ -41,7 +41,7 @@ def by_stages(file: Path, messages: list[Message]) -> tuple[list[bytes], Counter
     spec = load_migration(file)
     plan = make_plan(spec)
     reading, (writing,) = plan.reading, plan.writings
-    work = ChangeBatches(reading.decoder(), "b", None, reading.envelope.bulk_reader)
+    work = ChangeBatches(reading.decoder(), "b", None, reading.bulk_reader())
     mapped = MappedDecoding(reading.mapping, reading.rules)
     batches = list(mapped.of(work.convert(iter([batch_of(messages)]))))
     skipped: Counter[str] = Counter()
