@@ -1,37 +1,61 @@
-"""Choose which tests of Spark run at night only: `python -m tests.choose_nightly`.
+"""Choose which tests of a phase run at night only: `python -m tests.choose_nightly spark`.
 
-It runs all of them, notes which lines and branches of the library each one reaches in the driver,
-and what it costs, and lets as cheap a choice as it finds run by day that reaches all that all of
-them reach, with at least one test of each file, all that are cheap anyway, and those whose point is
-the values and not the lines (`KEPT`). The others go to `tests/nightly.txt`. A test that is added
-later runs by day until somebody chooses again.
+It runs all of them, notes which lines and branches of the library each one reaches in the process
+of the tests, and what it costs, and lets as cheap a choice as it finds run by day that reaches all
+that all of them reach, with at least one test of each file, all that are cheap anyway, and those
+whose point is the values and not the lines (`KEPT`). The others go to `tests/nightly.txt`. A test
+that is added later runs by day until somebody chooses again.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 import pytest
-from coverage import Coverage, CoverageData
+from coverage import Coverage
 
 from bench.cpu import cpu_seconds
 from tests.nightly import CHOSEN
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-CHEAP = 2.0
-"""Tests that take less, in processor seconds, run by day."""
 
-KEPT = frozenset({"tests/spark/merge/test_merge_values.py"})
-"""Files whose tests run the same lines with other values."""
+@dataclass(frozen=True)
+class Phase:
+    """Tests that run in one process.
 
-Reached = tuple[str, int, int]
-"""A file, and the lines that follow each other there."""
+    Attributes:
+        paths: their folders and files.
+        cheap: those that take less, in processor seconds, run by day.
+    """
+
+    paths: tuple[str, ...]
+    cheap: float
+
+
+PHASES = {
+    "fast": Phase(("tests/unit", "tests/contract"), 0.5),
+    "spark": Phase(("tests/spark",), 2.0),
+    "kafka": Phase(("tests/kafka",), 2.0),
+    "s3": Phase(("tests/s3",), 2.0),
+    "verify": Phase(("tests/verify",), 2.0),
+}
+"""Phases whose tests do most of their work in the process that runs them."""
+
+KEPT = ("tests/spark/merge/test_merge_values.py",)
+"""Files and folders whose tests run the same lines with other values."""
+
+Reached = tuple[int, int, int]
+"""A file's number, and the lines that follow each other there."""
 
 
 class Watch:
@@ -39,8 +63,9 @@ class Watch:
 
     def __init__(self, folder: Path) -> None:
         sources = [str(PROJECT / name) for name in ("spark_jobs/waybill", "plugins")]
+        self.file = folder / "coverage"
         self._coverage = Coverage(
-            data_file=str(folder / "coverage"), branch=True, source=sources, config_file=False
+            data_file=str(self.file), branch=True, source=sources, config_file=False
         )
         self.seconds: dict[str, float] = {}
 
@@ -57,21 +82,29 @@ class Watch:
 
     def pytest_sessionfinish(self) -> None:
         self._coverage.stop()
-
-    @property
-    def data(self) -> CoverageData:
-        """What was reached, by the names of tests."""
-        return self._coverage.get_data()
+        self._coverage.save()
 
 
-def reached_by(data: CoverageData) -> dict[str, frozenset[Reached]]:
-    """What each test reached."""
-    found: dict[str, frozenset[Reached]] = {}
-    for test in filter(None, data.measured_contexts()):
-        data.set_query_context(test)
-        arcs = ((file, data.arcs(file) or ()) for file in data.measured_files())
-        found[test] = frozenset((file, *arc) for file, several in arcs for arc in several)
-    return found
+def reached_besides(
+    file: Path, tests: Iterable[str], kept: Collection[str]
+) -> dict[str, frozenset[Reached]]:
+    """What each test reached that none of some tests did.
+
+    Args:
+        file: what coverage wrote (its documentation, "Coverage.py database schema").
+        tests: all tests.
+        kept: those whose lines do not count; they reach nothing else.
+    """
+    found: dict[str, set[Reached]] = {test: set() for test in tests}
+    with closing(sqlite3.connect(file)) as written:
+        rows = (
+            "SELECT context, file_id, fromno, tono FROM arc JOIN context ON context_id = context.id"
+        )
+        known = {(*arc,) for test, *arc in written.execute(rows) if test in kept}
+        for test, *arc in written.execute(rows):
+            if test in found and (*arc,) not in known:
+                found[test].add((*arc,))
+    return {test: frozenset(arcs) for test, arcs in found.items()}
 
 
 def by_day(
@@ -108,30 +141,43 @@ def by_day(
     return {*chosen, *(min(files[file], key=cost.__getitem__) for file in missing)}
 
 
-def kept_of(seconds: Mapping[str, float]) -> set[str]:
+def kept_of(seconds: Mapping[str, float], cheap: float) -> set[str]:
     """The tests that run by day whatever they reach."""
-    return {test for test, used in seconds.items() if used < CHEAP or _file(test) in KEPT}
+    return {test for test, used in seconds.items() if used < cheap or _below(test, KEPT)}
 
 
 def _file(test: str) -> str:
     return test.split("::", 1)[0]
 
 
-def write(tests: Iterable[str]) -> None:
-    """Let these run at night only."""
-    CHOSEN.write_text("".join(f"{test}\n" for test in sorted(tests)), encoding="utf-8")
+def _below(test: str, paths: Iterable[str]) -> bool:
+    return any(PurePath(_file(test)).is_relative_to(path) for path in paths)
 
 
-def main() -> int:
-    """Run all tests of Spark and write the choice; it fails if one of them does."""
+def replaced(lines: Iterable[str], phase: Phase, tests: Iterable[str]) -> list[str]:
+    """The tests that run at night only, with others of one phase.
+
+    Args:
+        lines: those that did until now.
+        phase: the phase.
+        tests: those of it that do from now on.
+    """
+    return sorted({*tests, *(line for line in lines if not _below(line, phase.paths))})
+
+
+def choose(phase: Phase) -> int:
+    """Run all tests of a phase and write the choice; it fails if one of them does."""
     with TemporaryDirectory() as folder:
         watch = Watch(Path(folder))
-        result = pytest.main(["-q", "tests/spark"], plugins=[watch])
+        result = pytest.main(["-q", *phase.paths], plugins=[watch])
         if result != pytest.ExitCode.OK:
             return int(result)
-        reached = reached_by(watch.data)
-    chosen = by_day(reached, watch.seconds, kept_of(watch.seconds))
-    write(reached.keys() - chosen)
+        kept = kept_of(watch.seconds, phase.cheap)
+        reached = reached_besides(watch.file, watch.seconds, kept)
+    chosen = by_day(reached, watch.seconds, kept)
+    lines = CHOSEN.read_text(encoding="utf-8").splitlines()
+    nightly = replaced(lines, phase, reached.keys() - chosen)
+    CHOSEN.write_text("".join(f"{test}\n" for test in nightly), encoding="utf-8")
     used, every = (sum(map(watch.seconds.__getitem__, names)) for names in (chosen, reached))
     line = f"{len(chosen)} of {len(reached)} tests run by day: {used:.0f} of {every:.0f} s\n"
     sys.stdout.write(line)
@@ -139,4 +185,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = ArgumentParser(prog="python -m tests.choose_nightly", description=__doc__)
+    parser.add_argument("phase", choices=PHASES)
+    sys.exit(choose(PHASES[parser.parse_args().phase]))
