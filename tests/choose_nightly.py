@@ -43,7 +43,7 @@ class Phase:
 
 
 PHASES = {
-    "fast": Phase(("tests/unit", "tests/contract"), 0.5),
+    "fast": Phase(("tests/unit", "tests/contract"), 0.2),
     "spark": Phase(("tests/spark",), 2.0),
     "kafka": Phase(("tests/kafka",), 2.0),
     "s3": Phase(("tests/s3",), 2.0),
