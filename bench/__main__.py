@@ -1,7 +1,7 @@
 """The figures of docs/performance.md, side by side, each in a process of its own.
 
-`make bench` measures `PARTS`; those of `AT_REQUEST` are named with `--only`. What verifying costs is
-measured by `bench.verifying` alone. Where it is not said how large a topic is, it is as large as the
+`make bench` measures `PARTS`; those of `AT_REQUEST` are named with `--only`. What verifying costs
+is measured by `bench.verifying` alone. Where nobody says how large a topic is, it is as large as the
 goals say.
 """
 
