@@ -1,8 +1,8 @@
 """The figures of docs/performance.md, side by side, each in a process of its own.
 
 `make bench` measures `PARTS`; those of `AT_REQUEST` are named with `--only`. What verifying costs
-is measured by `bench.verifying` alone. Where nobody says how large a topic is, it is as large as the
-goals say.
+is measured by `bench.verifying` alone. Where nobody says how large a topic is, it is as large as
+those of the goals.
 """
 
 from __future__ import annotations
