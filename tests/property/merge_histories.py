@@ -54,6 +54,10 @@ class Source:
     """Changes of a key stand in any partition, as far as they have ids."""
     renames: bool = False
     """Columns get other names."""
+    moves: bool = True
+    """Rows get other keys, by changes of their key or by swaps."""
+    misfits: bool = True
+    """Some updates have a value that the merged table cannot hold."""
     bad_moves: bool = True
     """Some changes of a key have a value that the merged table cannot hold."""
     rows: dict[int, dict[str, str | None]] = field(default_factory=dict)
@@ -74,8 +78,9 @@ class Source:
             self._log("read", number, self.rows[number], full_row=True)
 
     def run(self, steps: int) -> None:
-        actions = [self.insert, self.update, self.update, self.delete, self.move, self.bad_update]
-        actions.append(self.swap)
+        actions = [self.insert, self.update, self.update, self.delete]
+        actions += [self.move] * self.moves + [self.bad_update] * self.misfits
+        actions += [self.swap] * self.moves
         if self.statements:
             actions += [self.truncate, self.alter, self.drop_table]
         if self.renames:

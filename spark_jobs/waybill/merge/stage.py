@@ -33,6 +33,7 @@ from waybill.merge.rewriting import rewrite, staged_state
 from waybill.merge.row_effects import effects, newest
 from waybill.merge.state import held_summary
 from waybill.merge.table import TableMerge
+from waybill.merge.table_plans import NAMED
 from waybill.merge.transactions import EVENTS, check_wait, source_names
 from waybill.merge.upsert.merging import (
     COMMITS_AT_ONCE,
@@ -40,7 +41,7 @@ from waybill.merge.upsert.merging import (
     plain_table,
     upsert,
 )
-from waybill.merge.upsert.plain import not_plain
+from waybill.merge.upsert.plain import changed_at_once, not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import COLUMN_CHANGES, SOURCES, TABLES_HELD, TRIED_AGAIN, StageReport
@@ -69,8 +70,8 @@ OF_HELD = "changes of tables that waited"
 REPLACED = "reloaded"
 REBUILT_FROM = "rows before the rebuild"
 KEYS_ANEW = "rows that were rebuilt"
-NAMED = 20
-"""Changes of columns that a report names of each table."""
+BY_SPARK = "merged by Spark"
+KEYS_BY_SPARK = "keys merged by Spark"
 
 
 def run_merge(spec: Migration, context: StageContext) -> StageReport:
@@ -125,7 +126,7 @@ class _Merge:
         self.branches: dict[str, str] = {}
         self.made: dict[str, Branch] = {}
         self.upserted: dict[str, Written] = {}
-        self.not_plain: dict[str, str] = {}
+        self.not_plain: dict[str, str | None] = {}
         self.schemas: dict[str, TableSchema] = {}
         self.alone = True
         self.size = 0
@@ -232,7 +233,7 @@ class _Merge:
             for name, table in plan.tables.items():
                 if table.state.columns:
                     refuse_unordered_truncates(name, table)
-        kept = [name for name, table in plan.tables.items() if not self._is_bag(table)]
+        kept = [name for name, table in plan.tables.items() if not table.counted]
         for name in sorted(plan.tables.keys() - set(kept)):
             self.context.progress("merging %s, which has no key", name)
             self._merge_bag(name, plan.tables[name])
@@ -269,7 +270,7 @@ class _Merge:
     def _upsert(self, names: list[str], plan: Plan) -> None:
         """Merge the plain ones of some tables."""
         if not self.increment.untouched:
-            self.not_plain = dict.fromkeys(names, "transactions, replays or source times decide")
+            self.not_plain |= dict.fromkeys(names, "transactions, replays or source times decide")
             return
         candidates = []
         for name in names:
@@ -352,11 +353,9 @@ class _Merge:
             self.context.progress("rewrote %s of %s", counted(copied, "row"), name)
         return state
 
-    def _is_bag(self, table: TablePlan) -> bool:
-        return table.bag or (table.before.key == () and not table.survey.rows)
-
     def _merge_bag(self, name: str, plan: TablePlan) -> None:
         """A table without key: its rows are counted."""
+        self.not_plain[name] = "it has no key"
         survey = plan.survey
         branch = self._branch(name, plan)
         staged = replace(plan, state=self._staged(name, plan, branch))
@@ -442,6 +441,7 @@ class _Merge:
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
+            self.not_plain[name] = changed_at_once(plan)
             self._account(name, plan, 0, 0)
         if plan.keys:
             self.report.details[name][KEYS_ANEW] = forgotten
@@ -484,16 +484,16 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
-        known = plan.state.changes if plan.taken.changes and plan.was is None else ()
-        columns = [*(one.sentence for one in known), *plan.state.added_again(plan.before)]
-        columns += plan.made_anew
         there = self.lake.merged_tables().get(name) if plan.was is not None else None
         if there is not None:
             report.details[name][REBUILT_FROM] = self.lake.read(there).count()
-        if known:
-            report.details[name][COLUMN_CHANGES] = msgspec.to_builtins(known[:NAMED])
-        if columns:
-            more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
-            report.details[name]["columns"] = [*columns[:NAMED], *more]
-        if name in self.not_plain:
-            report.details[name]["merged by Spark"] = self.not_plain[name]
+        if plan.accepted:
+            accepted = msgspec.to_builtins(plan.accepted[:NAMED])
+            report.details[name][COLUMN_CHANGES] = accepted
+        if columns := plan.told_of_columns:
+            report.details[name]["columns"] = columns
+        if reason := self.not_plain.get(name):
+            report.details[name][BY_SPARK] = reason
+        done = self.upserted.get(name)
+        if done is not None and done.doubtful is not None:
+            report.details[name][KEYS_BY_SPARK] = done.doubtful.num_rows

@@ -11,11 +11,15 @@ from waybill.merge.renamings import present
 from waybill.spec.decisions import RETYPE
 
 if TYPE_CHECKING:
+    from waybill.merge.column_changes import ColumnChange
     from waybill.merge.columns import Column
     from waybill.merge.increment_counts import TableSurvey
     from waybill.merge.renamings import Renaming
     from waybill.merge.state import Default, TableState
     from waybill.merge.statements import Statement
+
+NAMED = 20
+"""Changes of columns that a report names of each table."""
 
 
 class Reload(NamedTuple):
@@ -67,6 +71,11 @@ class TablePlan:
     keys: frozenset[str] = frozenset()
 
     @property
+    def counted(self) -> bool:
+        """Whether its rows are counted: it has no key, or had none when only statements come."""
+        return self.bag or (self.before.key == () and not self.survey.rows)
+
+    @property
     def anew(self) -> bool:
         """Whether the table begins anew with the batch, or some of its rows do."""
         return self.was is not None or bool(self.keys)
@@ -84,6 +93,18 @@ class TablePlan:
             self.state.changes = self.was.changes
         elif self.taken.changes:
             self.state.changes = of_batch(self.taken.changes, self.statements, batch)
+
+    @property
+    def accepted(self) -> tuple[ColumnChange, ...]:
+        """Changes of its columns that the batch made, unless the table begins anew."""
+        return self.state.changes if self.taken.changes and self.was is None else ()
+
+    @property
+    def told_of_columns(self) -> list[str]:
+        """What the batch did to the columns, in words, as far as a report names it."""
+        sentences = [one.sentence for one in self.accepted]
+        told = [*sentences, *self.state.added_again(self.before), *self.made_anew]
+        return told if len(told) <= NAMED else [*told[:NAMED], f"and {len(told) - NAMED} more"]
 
     @property
     def made_anew(self) -> list[str]:

@@ -81,6 +81,7 @@ def test_equal_rows_of_a_snapshot_are_several(lake, migration) -> None:
         report.reconcile()
     assert stored(lake, "shop.heap") == Counter({plain(rows[0].image): 3})
     assert (report.rows_out, report.superseded) == (1, 2)
+    assert report.details["shop.heap"]["merged by Spark"] == "it has no key"
 
 
 @pytest.mark.parametrize("late", [False, True])

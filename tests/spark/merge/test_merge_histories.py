@@ -23,8 +23,12 @@ from tests.spark.merge.merge_lake import (
     schema,
 )
 from tests.spark.seeds import SEEDS
+from waybill.lake.snapshot_ranges import LONGEST
 from waybill.merge import multi_change_keys, writing
-from waybill.merge.rules import WHOLE, Table
+from waybill.merge.rules import WHOLE, Change, Table
+from waybill.merge.upsert import merging
+from waybill.merge.upsert.merging import Plain
+from waybill.order import order_key
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -174,18 +178,88 @@ def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -
         report = merge(lake, spec, batch)
         assert refused_by_gate(lake, batch) == [], f"{batch} of seed {seed}"
         let_pass(lake, batch)
-        for name, table in tables.items():
-            wanted = {
-                key: (row.order, dict(row.image or {}) if row.live else None)
-                for key, row in table.rows.items()
-            }
-            assert rows_of(lake, name, dead=True) == wanted, f"{name} after {batch} of seed {seed}"
-        assert report.rows_in - report.skipped.get("ddl", 0) == sum(c.came for c in counts)
-        assert sum(report.extra_in.values()) == sum(c.second for c in counts)
-        assert report.rows_out == sum(c.out for c in counts)
-        assert report.superseded == sum(c.superseded for c in counts)
-        assert sum(report.refused.values()) == sum(c.refused for c in counts)
+        check_rows(lake, tables, f"{batch} of seed {seed}")
+        check_counts(report, counts)
         check_refused(lake, batch, report)
+
+
+def plain(choose, **settings: Any):
+    """A history of which no batch does more than put whole rows at their keys, or delete them."""
+    return history(choose, 25, moves=False, partial=False, statements=False, **settings)
+
+
+def emptied(batches):
+    """The batches, behind one that only empties the table: in the middle of what comes later."""
+    first, second, *others = batches
+    change = Change(order_key((6_000,), 1, 0, 0, 0), "truncate", place=("t", 0, 0, 0))
+    return [[change], [*first, *second], *others]
+
+
+def misfits_last(batches):
+    """The batches, with what does not fit in the last: Spark takes long to settle its keys."""
+    fitting = [[c for c in batch if not misfit(c.image or {})] for batch in batches]
+    fitting[-1] += [c for batch in batches for c in batch if misfit(c.image or {})]
+    return fitting
+
+
+def misfits_of(batch) -> int:
+    """How many keys a batch brings whose newest change does not fit."""
+    newest = {}
+    for change in sorted(batch, key=lambda change: change.order):
+        newest[change.key] = change
+    return sum(misfit(change.image or {}) is not None for change in newest.values())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_plain_tables_that_tasks_merge_equal_the_rules(
+    lake: Lake, migration, monkeypatch, seed: int
+) -> None:
+    """Each seed is 60 histories, whose tables are plain in every batch.
+
+    Only keys of which the newest change does not fit may take the way through Spark. In every other
+    batch tables are merged without tasks, as few rows are; in every other seed changes without a
+    sequence id stand in several partitions.
+    """
+    monkeypatch.setattr(Plain, "buckets", lambda *_: 3)
+    without_tasks, written_here = [], merging._written_here
+    monkeypatch.setattr(
+        merging, "_written_here", lambda *a: without_tasks.append(batch) or written_here(*a)
+    )
+    choose = random.Random(2000 + seed).randrange
+    far = seed % 2 == 0
+
+    def dealt_plain(count: int, misfits: bool = False):
+        places = {"partitions": 5 if far else 1, "wanders": far}
+        return deal(choose, [plain(choose, misfits=misfits, **places) for _ in range(count)])
+
+    odd = dealt_plain(10, misfits=True)
+    dealt = {
+        "shop.plain": dealt_plain(30),
+        "shop.misfits": odd if EVERY else misfits_last(odd),
+        "shop.emptied": emptied(dealt_plain(20)),
+    }
+    tables = {name: Table(COLUMNS[:3], misfit) for name in dealt}
+    order = {"ambiguous": "partition" if far else "fail"}
+    spec = migration(order=order, text_images="all" if far else "needed")
+    for number in range(BATCHES):
+        batch, few = f"b{number}", (seed + number) % 2
+        rows, schemas, counts = [], [], []
+        for name, batches in dealt.items():
+            schemas.append(schema(name, TYPES, ("id",)))
+            rows += [change_row(change, schemas[-1]) for change in batches[number]]
+            counts.append(tables[name].apply(batches[number]))
+        put(lake, batch, rows, schemas, {LONGEST: {"changes": 1_000} if few else {}})
+        report = merge(lake, spec, batch)
+        let_pass(lake, batch)
+        assert without_tasks.count(batch) == few
+        for name, batches in dealt.items():
+            account = report.details[name]
+            assert "merged by Spark" not in account, f"{name} in {batch} of seed {seed}"
+            assert account.get("keys merged by Spark", 0) == misfits_of(batches[number])
+        check_counts(report, counts)
+        check_refused(lake, batch, report)
+        if EVERY or number == BATCHES - 1:
+            check_rows(lake, tables, f"{batch} of seed {seed}")
 
 
 def in_time(batches, source):
@@ -244,12 +318,26 @@ def test_spark_equals_the_rules_where_columns_get_other_names(
         merge(lake, spec, batch)
         assert refused_by_gate(lake, batch) == [], f"{batch} of seed {seed}"
         let_pass(lake, batch)
+    check_rows(lake, tables, f"the batches of seed {seed}")
+
+
+def check_rows(lake: Lake, tables, when: str) -> None:
+    """Rows and tombstones are those of the rules."""
     for name, table in tables.items():
         wanted = {
             key: (row.order, dict(row.image or {}) if row.live else None)
             for key, row in table.rows.items()
         }
-        assert rows_of(lake, name, dead=True) == wanted, f"{name} of seed {seed}"
+        assert rows_of(lake, name, dead=True) == wanted, f"{name} after {when}"
+
+
+def check_counts(report, counts) -> None:
+    """The account of a batch is that of the rules."""
+    assert report.rows_in - report.skipped.get("ddl", 0) == sum(c.came for c in counts)
+    assert sum(report.extra_in.values()) == sum(c.second for c in counts)
+    assert report.rows_out == sum(c.out for c in counts)
+    assert report.superseded == sum(c.superseded for c in counts)
+    assert sum(report.refused.values()) == sum(c.refused for c in counts)
 
 
 def check_refused(lake: Lake, batch: str, report) -> None:

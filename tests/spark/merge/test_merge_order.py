@@ -156,8 +156,9 @@ def test_a_statement_without_sequence_id_comes_after_the_changes_before_it(
 def test_a_statement_that_comes_late_takes_no_later_rows(lake: Lake, migration) -> None:
     later = [row(7, 1, place=(0, 1), n="1"), row(8, 2, place=(0, 60), n="1")]
     step(lake, migration(), "b1", later)
-    step(lake, migration(), "b2", [row(None, None, "truncate", place=(0, 50))])
+    report = step(lake, migration(), "b2", [row(None, None, "truncate", place=(0, 50))])
     assert [image["id"] for image in images(lake)] == ["2"]
+    assert report.details["shop.t"]["merged by Spark"] == "it was emptied"
 
 
 def test_numbers_of_another_table_order_no_statement(lake: Lake, migration) -> None:

@@ -56,7 +56,7 @@ TEXTS: dict[str, list[str]] = {
         "0001-01-01T00:00:00Z",
     ],
     "double": ["1.10", "1e3", "0.1"],
-    "float": ["1.10", "16777217"],
+    "float": ["1.10", "16777217", "1.0000000596046447753906250000001"],
 }
 COLUMNS = tuple(Column(f"c {i} é", f"c {i} é", type_) for i, type_ in enumerate(TEXTS))
 NAMES = [column.name for column in COLUMNS]

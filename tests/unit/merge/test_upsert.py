@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import json
+import struct
 from collections.abc import Iterable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -117,6 +122,8 @@ def test_only_rows_of_wanted_tables_above_their_truncate_count():
     ]
 
 
+TWICE_ROUNDED = "1.0000000596046447753906250000001"
+"""Just above the middle of two floats, which is the nearest double."""
 TYPES = (
     *("boolean", "int", "bigint", "float", "double", "binary", "date"),
     *("timestamp_ntz", "timestamp", "decimal(5,2)", "decimal(38,0)", "decimal(4,4)"),
@@ -148,6 +155,9 @@ TEXTS = st.one_of(
             ),
             "1e-400",
             *("9223372036854775808", "3.4028235e38", "3.5e38", "1e-46", "0.00", "-Infinity"),
+            TWICE_ROUNDED,
+            *("0000-02-29", "0000-12-31", "0000-02-30", "0000-00-00", "0000-02-29 00:00:00.5Z"),
+            *("0000-01-01T00:00:00", "0000-12-31 23:59:59.999999Z"),
             *("2026-02-28", "2026-02-30", "0000-01-01", "0001-01-01", "10000-01-01", "-0044-03-15"),
             *("2026-01-01 00:00:00", "2026-01-01T24:00:00", "2026-01-01 23:59:60", "2026-1-1"),
             *("2026-01-01 00:00:00.123456", "2026-01-01 00:00:00.1234560", "2026-01-01 00:00"),
@@ -159,17 +169,47 @@ TEXTS = st.one_of(
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
     st.floats(allow_nan=False).map(repr),
     st.datetimes().map(lambda t: t.isoformat(sep=" ")),
-    st.binary().map(lambda b: __import__("base64").b64encode(b).decode()),
+    st.binary().map(lambda b: base64.b64encode(b).decode()),
     st.text(max_size=5),
     st.none(),
 )
 
 
-def value_of(text: str, type_: str) -> Any:
-    """The value of a plain text, by Python's own means."""
-    import base64
-    import datetime as dt
+CYCLE = 400
+"""Years after which the calendar repeats itself."""
+DAY = 24 * 60 * 60 * 1_000_000
+"""Microseconds of a day."""
+TIMES = ("date", "timestamp_ntz", "timestamp")
 
+
+def counted(text: str, type_: str) -> int:
+    """Days, or microseconds, from 1970 to a time: Python has none of the year 0."""
+    early = text.startswith("0000")
+    moment = dt.datetime.fromisoformat(f"{CYCLE:04}{text[4:]}" if early else text)
+    epoch = dt.datetime(1970, 1, 1, tzinfo=moment.tzinfo)
+    cycle = dt.date(1 + CYCLE, 1, 1) - dt.date(1, 1, 1)
+    passed = moment - epoch - cycle * early
+    return passed // dt.timedelta(days=1) if type_ == "date" else passed // dt.timedelta.resolution
+
+
+def nearest_float(text: str) -> float:
+    """The 32-bit number nearest to a text; of two equally near ones that whose last bit is 0.
+
+    By way of the nearest 64-bit number it would be rounded twice.
+    """
+    near = np.float32(text)
+    around = [near, np.nextafter(near, np.float32("inf")), np.nextafter(near, np.float32("-inf"))]
+    exactly = Fraction(text)
+
+    def rank(one: np.float32) -> tuple[Fraction, int]:
+        (bits,) = struct.unpack("<I", struct.pack("<f", one))
+        return abs(Fraction(float(one)) - exactly), bits & 1
+
+    return float(min((one for one in around if np.isfinite(one)), key=rank))
+
+
+def value_of(text: str, type_: str) -> Any:
+    """The value of a plain text, by Python's own means; of a time as `counted` has it."""
     if type_ == "boolean":
         return text == "true"
     if type_ in ("int", "bigint"):
@@ -177,15 +217,11 @@ def value_of(text: str, type_: str) -> Any:
     if type_ == "double":
         return float(text)
     if type_ == "float":
-        return pa.scalar(text).cast(pa.float32()).as_py()
+        return nearest_float(text)
     if type_ == "binary":
         return base64.b64decode(text)
-    if type_ == "date":
-        return dt.date.fromisoformat(text)
-    if type_ == "timestamp_ntz":
-        return dt.datetime.fromisoformat(text)
-    if type_ == "timestamp":
-        return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if type_ in TIMES:
+        return counted(text, type_)
     return Decimal(text)
 
 
@@ -193,13 +229,49 @@ def value_of(text: str, type_: str) -> Any:
 @given(texts=st.lists(TEXTS, max_size=12))
 def test_what_is_not_doubtful_is_exactly_its_value(type_, texts):
     values, doubtful = exact(pa.array(texts, pa.string()), type_)
+    if type_ in TIMES:
+        values = values.cast(pa.int32() if type_ == "date" else pa.int64())
     for text, value, odd in zip(texts, values.to_pylist(), doubtful, strict=True):
         if text is None or odd:
             assert value is None
             assert not (text is None and odd)
-        elif not text.startswith("0000"):
+        else:
             assert fits(text, type_)
             assert value == value_of(text, type_)
+
+
+def test_a_float_is_rounded_once():
+    """To the next of 1, as Java has it, and not to 1 by way of a double."""
+    (value,) = exact(pa.array([TWICE_ROUNDED], pa.string()), "float")[0].to_pylist()
+    assert value == nearest_float(TWICE_ROUNDED) == 1 + 2**-23
+    assert np.float32(float(TWICE_ROUNDED)) == 1
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "number"),
+    [
+        ("date", "0000-01-01", -719_528),
+        ("date", "0000-02-29", -719_469),
+        ("date", "0000-12-31", -719_163),
+        ("timestamp_ntz", "0000-01-01T00:00:00", -719_528 * DAY),
+        ("timestamp_ntz", "0000-02-29 00:00:00.000001", -719_469 * DAY + 1),
+        ("timestamp", "0000-12-31 23:59:59.999999Z", -719_162 * DAY - 1),
+    ],
+)
+def test_times_of_the_year_0_are_those_of_the_calendar_without_a_gap(type_, text, number):
+    """As Spark has them: a leap year, whose last day is the one before the year 1."""
+    values, doubtful = exact(pa.array([text], pa.string()), type_)
+    assert (fits(text, type_), doubtful.tolist()) == (True, [False])
+    assert values.cast(pa.int32() if type_ == "date" else pa.int64()).to_pylist() == [number]
+    assert value_of(text, type_) == number
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"), [("date", "0000-02-30"), ("timestamp", "0000-00-00 00:00:00Z")]
+)
+def test_what_is_no_day_of_the_year_0_is_doubtful(type_, text):
+    _, doubtful = exact(pa.array([text], pa.string()), type_)
+    assert (fits(text, type_), doubtful.tolist()) == (False, [True])
 
 
 @pytest.mark.parametrize(
@@ -209,6 +281,7 @@ def test_what_is_not_doubtful_is_exactly_its_value(type_, texts):
         ("bigint", "-9223372036854775808"),
         ("decimal(5,2)", "-123.4"),
         ("double", "1.5e10"),
+        ("float", "1.5e10"),
         ("date", "2026-02-28"),
         ("timestamp_ntz", "2026-02-28T01:02:03.000001"),
         ("timestamp", "2026-02-28 01:02:03Z"),

@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from waybill.records import TableSchema
 
 
+_RENAMED = "columns were renamed"
+_GAVE_DEFAULT = "a statement gave rows a default"
+
+
+def changed_at_once(plan: TablePlan) -> str | None:
+    """What the batch does to rows that are there, whatever changes it brings; None if nothing."""
+    if plan.retyped:
+        return "columns are rewritten"
+    if plan.renamings:
+        return _RENAMED
+    if plan.keys:
+        return "rows are rebuilt"
+    if plan.truncated or plan.reload is not None:
+        return "it was emptied"
+    if plan.defaults or plan.to_fill:
+        return _GAVE_DEFAULT
+    return None
+
+
 def not_plain(plan: TablePlan, schemas: Iterable[TableSchema], ambiguous: str) -> str | None:
     """Why a table does not go from the log to data files in tasks; None if it does.
 
@@ -21,18 +40,16 @@ def not_plain(plan: TablePlan, schemas: Iterable[TableSchema], ambiguous: str) -
         schemas: the schemas of its changes.
         ambiguous: the migration's `order.ambiguous`.
     """
+    if reason := changed_at_once(plan):
+        return reason
     state, survey = plan.state, plan.survey
     names = set(state.names)
-    if plan.retyped:
-        return "columns are rewritten"
-    if plan.renamings or above(state.renamed, survey.lowest):
-        return "columns were renamed"
-    if survey.moves or plan.keys:
-        return "rows are rebuilt" if plan.keys else "rows got other keys"
-    if plan.truncated or plan.reload is not None:
-        return "it was emptied"
-    if plan.defaults or plan.to_fill or any(d.column not in names for d in state.defaults):
-        return "a statement gave rows a default"
+    if above(state.renamed, survey.lowest):
+        return _RENAMED
+    if survey.moves:
+        return "rows got other keys"
+    if any(d.column not in names for d in state.defaults):
+        return _GAVE_DEFAULT
     if plan.late_columns:
         return "rows may lack a column that came late"
     if state.open_rows:
