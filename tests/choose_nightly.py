@@ -43,13 +43,13 @@ class Phase:
 
 
 PHASES = {
-    "fast": Phase(("tests/unit", "tests/contract"), 0.2),
     "spark": Phase(("tests/spark",), 2.0),
     "kafka": Phase(("tests/kafka",), 2.0),
     "s3": Phase(("tests/s3",), 2.0),
     "verify": Phase(("tests/verify",), 2.0),
 }
-"""Phases whose tests do most of their work in the process that runs them."""
+"""Phases whose tests do most of their work in the process that runs them, and reach other lines
+each: those of `fast` run the same lines with other values, or commands in processes of their own."""
 
 KEPT = ("tests/spark/merge/test_merge_values.py",)
 """Files and folders whose tests run the same lines with other values."""

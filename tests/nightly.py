@@ -63,7 +63,7 @@ HALVED = frozenset(
 
 
 CHOSEN = Path(__file__).with_name("nightly.txt")
-"""The tests of Spark that run at night only, a line each, as `tests.choose_nightly` wrote them."""
+"""Tests that run at night only, a line each, as `tests.choose_nightly` wrote them."""
 
 
 def mark(items: list[pytest.Item], root: str) -> None:
