@@ -48,8 +48,10 @@ PHASES = {
     "s3": Phase(("tests/s3",), 2.0),
     "verify": Phase(("tests/verify",), 2.0),
 }
-"""Phases whose tests do most of their work in the process that runs them, and reach other lines
-each: those of `fast` run the same lines with other values, or commands in processes of their own."""
+"""Phases whose tests do most of their work in the process that runs them, each by lines of its own.
+
+Those of `fast` run the same lines with other values, or commands in other processes.
+"""
 
 KEPT = ("tests/spark/merge/test_merge_values.py",)
 """Files and folders whose tests run the same lines with other values."""
