@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import psutil
 import pytest
 from airflow.sdk.bases.operator import ExecutorSafeguard
 
+from bench.topics import canal, changes, write_topics
 from stack.local import CHECKOUT, SAMPLES
 from stack.server import Server
 from stack.spark import Cluster
@@ -33,6 +34,7 @@ from waybill_airflow.operators import StageOperator
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
 TOKEN = "a token of the tests"
+MESSAGES, KEYS = 400_000, 100_000
 BARE = {"PYSPARK_PYTHON": "/nowhere/python", "PYTHONPATH": "", "PATH": os.defpath}
 """Variables of a worker that has Spark, Java and nothing else. What submits names the executors'
 Python, so it must not know of another one either."""
@@ -70,11 +72,14 @@ class Driver(Server):
             return False
 
     def run(
-        self, stage: str, migration: Path, batch: str, begun: threading.Event | None = None
+        self,
+        stage: str,
+        migration: Path,
+        batch: str,
+        told: Callable[[str], None] = lambda line: None,
     ) -> dict[str, Any]:
         def tell(line: str, _level: str) -> None:
-            if begun is not None and "to decode" in line:
-                begun.set()
+            told(line)
 
         order = {"stage": stage, "migration": str(migration), "batch": batch}
         result = ask(self.url, TOKEN, order, tell)
@@ -178,6 +183,32 @@ def test_a_stage_that_is_submitted_brings_everything(
     assert all((path / "environment" / "bin" / "python").exists() for path in executors)
 
 
+def with_a_dead_worker(
+    cluster: Cluster, driver: Driver, stage: str, migration: Path, line: str
+) -> dict[str, Any]:
+    """The report of a stage that lost a worker soon after it said something."""
+    found: dict[str, Any] = {}
+    begun = threading.Event()
+
+    def told(said: str) -> None:
+        if line in said:
+            begun.set()
+
+    work = threading.Thread(
+        target=lambda: found.update(driver.run(stage, migration, "b1", told)), daemon=True
+    )
+    work.start()
+    assert begun.wait(300)
+    time.sleep(1)  # tasks are at work
+    victim = cluster.workers[0]
+    assert work.is_alive(), "the stage ended before a worker could be killed"
+    for process in (*psutil.Process(victim.pid).children(recursive=True), victim):
+        process.kill()
+    work.join()
+    victim.start()
+    return found
+
+
 def test_a_worker_dies_in_the_middle_of_a_stage(cluster, driver, tmp_path) -> None:
     source = tmp_path / "in"
     source.mkdir()
@@ -189,25 +220,34 @@ def test_a_worker_dies_in_the_middle_of_a_stage(cluster, driver, tmp_path) -> No
     messages = lines.count(b"\n") * times * files
     migration = shop_in(tmp_path, source)
     assert driver.run("snapshot", migration, "b1")["rows_out"] == messages
-    found: dict[str, Any] = {}
-
-    begun = threading.Event()
-
-    def convert() -> None:
-        found.update(driver.run("convert", migration, "b1", begun))
-
-    stage = threading.Thread(target=convert)
-    stage.start()
-    assert begun.wait(300)
-    time.sleep(1)  # tasks are at work
-    victim = cluster.workers[0]
-    assert stage.is_alive(), "the stage ended before a worker could be killed"
-    for process in (*psutil.Process(victim.pid).children(recursive=True), victim):
-        process.kill()
-    stage.join()
-    victim.start()
+    found = with_a_dead_worker(cluster, driver, "convert", migration, "to decode")
     refused = sum(found["refused"].values())
     assert found["rows_in"] == messages
     assert found["rows_out"] + refused + sum(found["skipped"].values()) == messages
     assert refused == 3 * times * files
     assert driver.run("convert", migration, "b1")["repeated"]
+
+
+def test_a_worker_dies_while_rows_are_exchanged(cluster, driver, tmp_path) -> None:
+    """The rows that it had for others are made again."""
+    (topic,) = write_topics(tmp_path / "in", MESSAGES, KEYS, {"canal": canal}).values()
+    file = tmp_path / "orders.json"
+    spec = {
+        "name": "orders",
+        "source": {"files": {"path": str(topic.lines)}, "envelope": "canal"},
+        "lake": {"warehouse": str(tmp_path / "lake")},
+    }
+    file.write_text(json.dumps(spec), encoding="utf-8")
+    for stage in ("snapshot", "convert"):
+        driver.run(stage, file, "b1")
+    found = with_a_dead_worker(cluster, driver, "merge", file, "plain table")
+    assert "merged by Spark" not in found["details"]["bench.orders"]
+    driver.run("validate", file, "b1")
+    expected: dict[str, str] = {}
+    for _, before, after in changes(MESSAGES, KEYS):
+        if before is not None:
+            expected.pop(str(before.id), None)
+        if after is not None:
+            expected[str(after.id)] = after.name
+    lines = waybill("table", str(file), "bench.orders", "--json").splitlines()
+    assert {row["id"]: row["name"] for row in map(json.loads, lines)} == expected
