@@ -87,24 +87,19 @@ class Watch:
         self._coverage.save()
 
 
-def reached_besides(
-    file: Path, tests: Iterable[str], kept: Collection[str]
-) -> dict[str, frozenset[Reached]]:
-    """What each test reached that none of some tests did.
+def reached_by(file: Path, tests: Iterable[str]) -> dict[str, frozenset[Reached]]:
+    """What each test reached.
 
     Args:
         file: what coverage wrote (its documentation, "Coverage.py database schema").
-        tests: all tests.
-        kept: those whose lines do not count; they reach nothing else.
+        tests: the tests.
     """
     found: dict[str, set[Reached]] = {test: set() for test in tests}
     with closing(sqlite3.connect(file)) as written:
-        rows = (
+        for test, *arc in written.execute(
             "SELECT context, file_id, fromno, tono FROM arc JOIN context ON context_id = context.id"
-        )
-        known = {(*arc,) for test, *arc in written.execute(rows) if test in kept}
-        for test, *arc in written.execute(rows):
-            if test in found and (*arc,) not in known:
+        ):
+            if test in found:
                 found[test].add((*arc,))
     return {test: frozenset(arcs) for test, arcs in found.items()}
 
@@ -174,9 +169,8 @@ def choose(phase: Phase) -> int:
         result = pytest.main(["-q", *phase.paths], plugins=[watch])
         if result != pytest.ExitCode.OK:
             return int(result)
-        kept = kept_of(watch.seconds, phase.cheap)
-        reached = reached_besides(watch.file, watch.seconds, kept)
-    chosen = by_day(reached, watch.seconds, kept)
+        reached = reached_by(watch.file, watch.seconds)
+    chosen = by_day(reached, watch.seconds, kept_of(watch.seconds, phase.cheap))
     lines = CHOSEN.read_text(encoding="utf-8").splitlines()
     nightly = replaced(lines, phase, reached.keys() - chosen)
     CHOSEN.write_text("".join(f"{test}\n" for test in nightly), encoding="utf-8")

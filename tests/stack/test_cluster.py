@@ -78,11 +78,8 @@ class Driver(Server):
         batch: str,
         told: Callable[[str], None] = lambda line: None,
     ) -> dict[str, Any]:
-        def tell(line: str, _level: str) -> None:
-            told(line)
-
         order = {"stage": stage, "migration": str(migration), "batch": batch}
-        result = ask(self.url, TOKEN, order, tell)
+        result = ask(self.url, TOKEN, order, lambda line, _level: told(line))
         assert "report" in result, result
         return dict(result["report"])
 

@@ -159,8 +159,8 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            parts = (reading.decoder(), batch_id, joiner, reading.bulk_reader(), has_full_loads)
-            work = ChangeBatches(*parts)
+            decoder, reader = reading.decoder(), reading.bulk_reader()
+            work = ChangeBatches(decoder, batch_id, joiner, reader, has_full_loads)
             mapping = None
             if reading.mapping:
                 given = (reading.mapping, reading.rules, floors, by_source_time, reading.bags)

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from waybill.errors import Code, WaybillError
 
-_CHECKSUM = "could not verify page integrity"
-"""How Arrow begins to say that a page is not what its checksum says."""
+WRONG_CHECKSUM = "could not verify page integrity"
+"""How Arrow and Java's Parquet begin to say that a page is not what its checksum says."""
 
 
-def shows_damage(error: Exception) -> bool:
-    """Whether a file was read that is no such file; other faults are those of a file system."""
+@contextmanager
+def undamaged(path: str) -> Iterator[None]:
+    """Read a data file; what else goes wrong in a file system is no fault of the file's.
+
+    Raises:
+        WaybillError: it is not what was written.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if _shows_damage(error):
+            raise damaged_file(path, error) from error
+        raise
+
+
+def _shows_damage(error: Exception) -> bool:
     # Whoever only asks for names of tables has no use for Arrow.
     import pyarrow as pa
 
-    return isinstance(error, pa.ArrowInvalid) or _CHECKSUM in str(error)
+    return isinstance(error, pa.ArrowInvalid) or WRONG_CHECKSUM in str(error)
 
 
 def damaged_file(path: str, error: Exception) -> WaybillError:

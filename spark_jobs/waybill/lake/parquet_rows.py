@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from waybill.lake.arrow_rows import filled, having, objects
-from waybill.lake.damaged_files import damaged_file, shows_damage
+from waybill.lake.damaged_files import undamaged
 from waybill.lake.data_files import FIELD_ID
 from waybill.lake.remembered_rows import (
     FEW,
@@ -150,12 +150,8 @@ class _File:
         called = {name: self._said.called.get(name, name) for name in names}
         wanted = [*dict.fromkeys(called.values())]
         file = self._opened()
-        try:
+        with undamaged(self._path):
             found: pa.Table = file.read_row_group(group, columns=wanted, use_threads=False)
-        except (OSError, ValueError) as error:
-            if shows_damage(error):
-                raise damaged_file(self._path, error) from error
-            raise
         if self._said.called.keys().isdisjoint(called):
             return found
         return found.select([*called.values()]).rename_columns([*called])
@@ -183,7 +179,8 @@ class _File:
 
             source = self._open(self._path)
             mapped = isinstance(source, str)
-            self._file = ParquetFile(source, memory_map=mapped, page_checksum_verification=True)
+            with undamaged(self._path):
+                self._file = ParquetFile(source, memory_map=mapped, page_checksum_verification=True)
         return self._file
 
 

@@ -16,6 +16,7 @@ from waybill.errors import (
     WaybillError,
     value_lost,
 )
+from waybill.lake.damaged_files import WRONG_CHECKSUM
 from waybill.lake.object_storage import AWS_JAR, needs_aws, warehouse_place
 
 if TYPE_CHECKING:
@@ -63,9 +64,6 @@ _GONE = re.compile(
     r"(?P<path>(?:[a-z0-9]+:)?/[^\s'\",\]]+)"
 )
 
-_DAMAGED = "could not verify page integrity"
-"""What Java's Parquet says of such a page."""
-
 _RAISED = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (the row .*? has no value in its column .*?) SQLSTATE: P0001", re.S
 )
@@ -107,7 +105,7 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
     raised = _RAISED.search(text)
     if raised is not None:
         return value_lost(raised[1])
-    if _DAMAGED in text:
+    if WRONG_CHECKSUM in text:
         message = (
             "a page of a data file of the lake is not what its checksum says (the log above names "
             "the file): put it back from a copy, or continue under a new migration name, which "

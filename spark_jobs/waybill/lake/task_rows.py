@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.lake.damaged_files import damaged_file, shows_damage
+from waybill.lake.damaged_files import damaged_file, undamaged
 from waybill.lake.data_files import begin_of
 from waybill.lake.sizing import rows_per_batch
 from waybill.spark_tasks.errors import unwrapped
@@ -207,12 +207,10 @@ def opened(path: str) -> Iterator[Any]:
 
     system, place = open_storage(path)
     try:
-        with system.open(place, "rb") as stream:
+        with undamaged(path), system.open(place, "rb") as stream:
             yield pq.ParquetFile(stream, page_checksum_verification=True)
-    except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) or shows_damage(error):
-            raise damaged_file(path, error) from error
-        raise
+    except FileNotFoundError as error:
+        raise damaged_file(path, error) from error
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -157,3 +157,6 @@ def test_a_damaged_page_is_reported_and_not_read(tmp_path: Path) -> None:
     planned = [Planned(str(path), len(content), {})]
     with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
         list(rows_of_files(planned, str, ["text"]))
+    path.write_bytes(content[:-1])
+    with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
+        list(rows_of_files(planned, str, ["text"]))
