@@ -307,7 +307,7 @@ REFUSAL_KINDS = {
     "key": "the key of the row is not known",
     "schema": "the columns' types are not known",
     "pair": "half of an update without its other half",
-    "sequence": "a change without the sequence id that its format asks for, or with one too many",
+    "sequence": "a change without the sequence id that its envelope requires, or with one too many",
     "column": "a value that does not fit the column of the merged table",
     "encoding": "a value that the target envelope cannot carry",
 }

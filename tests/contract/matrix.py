@@ -68,7 +68,7 @@ def layout_text(layout: SequenceLayout) -> str:
 
 
 PAGES = {
-    DOCS / "formats.md": tables,
+    DOCS / "envelopes.md": tables,
     DOCS / "order.md": orders,
     DOCS / "migrations.md": reference.fields,
     DOCS / "runbook.md": reference.codes,

@@ -52,7 +52,7 @@ class TestDeclaration:
     def test_it_says_what_it_is(self, envelope):
         for text in (envelope.title, envelope.source, envelope.sequence, envelope.key_by):
             assert text
-            assert not text.endswith("."), "the page and `waybill formats` end the sentence"
+            assert not text.endswith("."), "the page and `waybill envelopes` end the sentence"
         for limit in envelope.partly.values():
             assert len(limit) > 20, "say in a sentence what the limit is"
 

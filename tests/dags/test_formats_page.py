@@ -24,7 +24,7 @@ def test_two_formats_show_what_is_lost_and_why(client):
     for name, why in lost.items():
         assert name.replace("_", " ") in page.text
         assert " ".join(why.split()) in page.text
-    assert "waybill formats debezium-json" in page.text
+    assert "waybill envelopes debezium-json" in page.text
 
 
 @pytest.mark.parametrize("asked", ["", "?source=nothing&target=canal", f"?source={HOSTILE}"])

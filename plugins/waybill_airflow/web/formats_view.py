@@ -66,7 +66,7 @@ def formats_view(source: str, target: str) -> FormatsView:
             Loss(name.replace("_", " "), CAPABILITIES[name], why) for name, why in lost.items()
         ],
         not_written=dict(written.not_written),
-        commands=[f"waybill formats {name}" for name in dict.fromkeys((source, target))],
+        commands=[f"waybill envelopes {name}" for name in dict.fromkeys((source, target))],
     )
 
 

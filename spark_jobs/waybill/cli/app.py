@@ -129,7 +129,7 @@ def check(migration: Specification, json: AsJson = False) -> None:
 
 
 @app.command()
-def formats(
+def envelopes(
     name: Annotated[
         str | None, typer.Argument(help="One envelope, with its settings.", show_default=False)
     ] = None,
@@ -137,11 +137,11 @@ def formats(
 ) -> None:
     """List the envelopes and what each can carry, or describe one of them.
 
-    [dim]Example:[/]  waybill formats canal
+    [dim]Example:[/]  waybill envelopes canal
     """
-    from waybill.cli.formats import formats_command
+    from waybill.cli.envelopes import envelopes_command
 
-    formats_command(name, json)
+    envelopes_command(name, json)
 
 
 for command in (
@@ -152,6 +152,8 @@ for command in (
     server_commands.driver,
 ):
     app.command()(command)
+# Its earlier name.
+app.command("formats", hidden=True)(envelopes)
 app.add_typer(lake_commands.quarantine, name="quarantine")
 app.add_typer(lake_commands.gate, name="gate")
 app.add_typer(lake_commands.suite, name="suite")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from waybill.cli.arguments import AsJson  # noqa: TC001 (typer reads annotations)
+from waybill.errors import ConfigurationError
 
 
 def init(
@@ -27,11 +28,12 @@ def init(
     name: Annotated[
         str | None, typer.Option(help="Name of the migration; by default the source's.")
     ] = None,
-    format_name: Annotated[
+    envelope: Annotated[
         str | None,
-        typer.Option(
-            "--format", metavar="ENVELOPE", help="Envelope of the messages; by default detected."
-        ),
+        typer.Option(metavar="ENVELOPE", help="Envelope of the messages; by default detected."),
+    ] = None,
+    old_envelope: Annotated[
+        str | None, typer.Option("--format", help="The earlier name of --envelope.", hidden=True)
     ] = None,
     to: Annotated[
         list[str] | None,
@@ -46,7 +48,7 @@ def init(
         typer.Option(
             "--set",
             metavar="[SIDE.]KEY=VALUE",
-            help="A setting of an envelope, from.… or to.…; see waybill formats NAME.",
+            help="A setting of an envelope, from.… or to.…; see waybill envelopes NAME.",
         ),
     ] = None,
     schemas: Annotated[
@@ -103,12 +105,14 @@ def init(
     """
     from waybill.cli.init import Beginning, init_command
 
+    if None not in (envelope, old_envelope):
+        raise ConfigurationError("--format is the earlier name of --envelope: leave one out")
     init_command(
         Beginning(
             source=source,
             output=output,
             name=name,
-            format=format_name,
+            envelope=envelope if old_envelope is None else old_envelope,
             layout=layout,
             targets=to or [],
             settings=settings or [],

@@ -35,7 +35,7 @@ def convert(
         typer.Option(
             "--set",
             metavar="SIDE.KEY=VALUE",
-            help="A setting of an envelope: from.… or to.…; see waybill formats NAME.",
+            help="A setting of an envelope: from.… or to.…; see waybill envelopes NAME.",
         ),
     ] = None,
     tables: Annotated[
@@ -106,7 +106,7 @@ def convert(
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting of the envelope; see waybill formats NAME."
+        "--set", metavar="KEY=VALUE", help="A setting of the envelope; see waybill envelopes NAME."
     ),
 ]
 Schemas = Annotated[

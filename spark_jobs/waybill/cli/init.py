@@ -46,7 +46,7 @@ class Beginning:
     source: str
     output: Path | None = None
     name: str | None = None
-    format: str | None = None
+    envelope: str | None = None
     layout: str | None = None
     targets: list[str] = field(default_factory=list)
     settings: list[str] = field(default_factory=list)
@@ -109,7 +109,7 @@ def _drafted(options: Beginning, connection: str, questions: Questions | None) -
         except NoneFits:
             raise error from None
         found.place = place
-        found.notes.append("files in folders below left out: together with them no format fits")
+        found.notes.append("files in folders below left out: together with them no envelope fits")
     if not options.json:
         _print_look(found, reading)
     name, file = _name_and_file(options, found, questions)
@@ -140,7 +140,7 @@ def _reading(
     questions: Questions | None,
 ) -> Reading:
     """How the source is read; a person may choose where several envelopes fit."""
-    name, file, settings = options.format, options.schemas, dict(settings)
+    name, file, settings = options.envelope, options.schemas, dict(settings)
     while True:
         schemas = None if file is None else schemas_in(file)
         try:
@@ -148,7 +148,7 @@ def _reading(
         except SeveralFit as error:
             if questions is None:
                 raise
-            name = questions.format(error)
+            name = questions.envelope(error)
         except Lacking as error:
             place = None if questions is None else questions.schemas(error)
             if place is None:

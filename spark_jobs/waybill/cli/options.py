@@ -134,7 +134,7 @@ def reading(
     """
     envelope = registry.get(name)
     if envelope.decoder is None:
-        raise ConfigurationError(f"{name!r} cannot be read; see `waybill formats`")
+        raise ConfigurationError(f"{name!r} cannot be read; see `waybill envelopes`")
     if schemas is not None:
         check_takes_schemas(envelope)
     checked = checked_settings(

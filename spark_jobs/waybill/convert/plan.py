@@ -51,7 +51,7 @@ class DecodePlan:
     def decoder(self) -> WithFullLoads:
         """A decoder for one task."""
         if self.envelope.decoder is None:
-            message = f"{self.envelope.name!r} cannot be read; `waybill formats` shows what can"
+            message = f"{self.envelope.name!r} cannot be read; see `waybill envelopes`"
             raise ConfigurationError(message, code=Code.ENVELOPE)
         return WithFullLoads(self.envelope.decoder(self.settings, self.rules), self.rules)
 
@@ -74,7 +74,7 @@ class EncodePlan:
     def encoder(self, trial: bool = False) -> Encoder:
         """An encoder for one task, or for messages that go nowhere."""
         if self.envelope.encoder is None:
-            message = f"{self.envelope.name!r} cannot be written; `waybill formats` shows what can"
+            message = f"{self.envelope.name!r} cannot be written; see `waybill envelopes`"
             raise ConfigurationError(message, code=Code.ENVELOPE)
         return self.envelope.encoder(self.settings.for_trial() if trial else self.settings)
 

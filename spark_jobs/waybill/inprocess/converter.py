@@ -68,9 +68,9 @@ class Converter:
         self._mappings = mappings
         self._hides = any(mapper.rules.masks for mapper in mappings)
         if source.decoder is None:
-            raise ConfigurationError(f"{source.name!r} cannot be read; see `waybill formats`")
+            raise ConfigurationError(f"{source.name!r} cannot be read; see `waybill envelopes`")
         if target.encoder is None:
-            raise ConfigurationError(f"{target.name!r} cannot be written; see `waybill formats`")
+            raise ConfigurationError(f"{target.name!r} cannot be written; see `waybill envelopes`")
         self.decoder = source.decoder(decode_settings, rules)
         self.encoder = target.encoder(encode_settings.for_source(source, decode_settings))
         self.joiner = PairJoiner() if source.pairs else None

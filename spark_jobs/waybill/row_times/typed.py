@@ -57,11 +57,11 @@ _MOST_HOURS = 838
 
 _WORDS = {
     "number": "a number: declare a type of numbers, or timestamptz if it counts from 1970 and the "
-    "format writes instants so",
+    "envelope writes instants so",
     "date": "a date: declare the column as date",
     "time": "a time of day: declare the column as time",
     "timestamp": "a wall clock without zone: declare the column as timestamp, or set the zone "
-    "where the format has a setting for it",
+    "where the envelope has a setting for it",
     "timestamptz": "an instant with its zone: declare the column as timestamptz",
 }
 

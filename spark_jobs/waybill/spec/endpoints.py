@@ -106,7 +106,7 @@ class SchemasFile(Model):
     """Schemas that the messages do not carry."""
 
     file: FilePlace | None = None
-    """File or folder of schemas, as the page of the [envelope](formats.md) describes it."""
+    """File or folder of schemas, as the page of the [envelope](envelopes.md) describes it."""
 
 
 class Source(Model):
@@ -117,11 +117,11 @@ class Source(Model):
     kafka: KafkaSource | None = None
     """Messages in topics."""
     envelope: str
-    """[Envelope](formats.md) of the messages."""
+    """[Envelope](envelopes.md) of the messages."""
     schemas: SchemasFile | None = None
     """Schemas of messages that do not carry their own."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the envelope, see `waybill formats NAME`."""
+    """Settings of the envelope, see `waybill envelopes NAME`."""
     max_columns: int = Field(MAX_COLUMNS, ge=1, le=1_000_000)
     """Maximum number of columns that a message may describe; a message with more is refused."""
 
@@ -180,7 +180,7 @@ class Target(Model):
     """One published topic."""
 
     envelope: str
-    """[Envelope](formats.md) of the published messages."""
+    """[Envelope](envelopes.md) of the published messages."""
     files: FilesTarget | None = None
     """Publish files; either this or `kafka`."""
     kafka: KafkaTarget | None = None
@@ -188,7 +188,7 @@ class Target(Model):
     name: str | None = None
     """Name of the target in reports; by default that of the envelope."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the envelope, see `waybill formats NAME`."""
+    """Settings of the envelope, see `waybill envelopes NAME`."""
     select: Selection = Field(default_factory=Selection)
     """Which [tables](mapping.md) of the lake are published."""
     map: list[TableMapping] = Field(default_factory=list)

@@ -318,7 +318,7 @@ def _one_envelope(
         return
     if not _usable(name, way):
         verb = "read" if way == "decode" else "written"
-        yield Problem((*at, "envelope"), f"{name!r} cannot be {verb}; see `waybill formats`")
+        yield Problem((*at, "envelope"), f"{name!r} cannot be {verb}; see `waybill envelopes`")
         return
     envelope = registry.get(name)
     model = envelope.decode_settings if way == "decode" else envelope.encode_settings

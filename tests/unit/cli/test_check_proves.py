@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.command_line import waybill
-from tests.unit.cli.test_formats_and_check import migration
+from tests.unit.cli.test_envelopes_and_check import migration
 from tests.unit.inprocess.test_converter import canal, history
 from waybill.cli.check import check
 from waybill.cli.check_tables import is_value

@@ -46,7 +46,7 @@ def test_help_teaches_every_command():
         "changes",
         "quarantine",
         "status",
-        "formats",
+        "envelopes",
         "check",
     ):
         assert command in done.stdout.decode()
@@ -64,7 +64,7 @@ def test_help_teaches_every_command():
         ["quarantine", "list"],
         ["quarantine", "show"],
         ["status"],
-        ["formats"],
+        ["envelopes"],
         ["check"],
     ],
     ids=" ".join,
@@ -265,7 +265,7 @@ def test_a_few_messages_load_no_heavy_library(command, messages):
             *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--schemas", "s"),),
             "describe themselves",
         ),
-        (("formats", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
+        (("envelopes", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
         (
             ("detect", "-", "--set", "decimal=x"),
             "--set decimal: no envelope has such a setting; did",
@@ -295,7 +295,7 @@ def test_what_is_wrong_is_one_sentence_and_ends_with_2(words, sentence):
 
 
 @pytest.mark.parametrize(
-    "words", [("formats", "nope"), ("detect", "-", "--set", "decimal=x"), ("check", "no.yaml")]
+    "words", [("envelopes", "nope"), ("detect", "-", "--set", "decimal=x"), ("check", "no.yaml")]
 )
 def test_a_process_of_its_own_says_nothing_besides(words):
     """No warning of a library while it is loaded, and nothing when Python ends."""
@@ -332,7 +332,7 @@ def test_a_setting_that_is_a_number_is_reported_as_text(messages, tmp_path):
 
 
 def test_a_traceback_comes_only_when_it_is_asked_for():
-    done = waybill_process("formats", "nope", "--debug")
+    done = waybill_process("envelopes", "nope", "--debug")
     assert done.returncode != 0
     assert b"Traceback" in done.stderr
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal import PROJECT
+from tests.unit.cli.command_line import waybill
 from tests.unit.cli.drafting import decided, drafted, wrong
 from tests.unit.cli.test_init_conversation import canal, maxwell
 from waybill.cli.drafts import file_sample
@@ -248,8 +249,8 @@ MIXED = lines(*map(maxwell, range(9)), *map(canal, range(9)))
 NOTHING = {
     "empty file": ({"t.jsonl": b""}, "holds no message"),
     "blank lines": ({"t.jsonl": b"\n\n\r\n"}, "none of its messages has a value"),
-    "garbage": ({"t.bin": bytes(range(256)) * 9}, "no format fits"),
-    "csv": ({"t.csv": b"id,name\n1,a\n2,b\n"}, "no format fits"),
+    "garbage": ({"t.bin": bytes(range(256)) * 9}, "no envelope fits"),
+    "csv": ({"t.csv": b"id,name\n1,a\n2,b\n"}, "no envelope fits"),
     "avro container": ({"t.avro": b"Obj\x01" + b"x" * 99}, "an Avro container file"),
     "zip": ({"t.zip": b"PK\x03\x04" + b"x" * 99}, "a ZIP archive"),
     "mixture": ({"t.jsonl": MIXED}, "is a mixture: of 18 messages look like 9"),
@@ -308,22 +309,31 @@ def test_no_value_of_a_row_stands_in_the_file(capsys):
     """The lake keeps the file's text, and pages show it to people who may not see rows."""
     wrong_one = {**canal(2), "data": [{"id": "DE89-3704", "v": "x"}]}
     Path("t.jsonl").write_bytes(lines(*map(canal, (0, 1, 3, 4)), wrong_one))
-    drafted(capsys, source="t.jsonl", format="canal")
+    drafted(capsys, source="t.jsonl", envelope="canal")
     text = Path("t.yaml").read_text(encoding="utf-8")
     told = " ".join(text.replace("#", "").split())
     assert re.search(r"Refused: 1 \(value\), the first at \S+/0/4; `waybill show` of", told)
     assert "DE89" not in text
 
 
-def test_format_decides_where_two_are_mixed(capsys):
+def test_a_named_envelope_decides_where_two_are_mixed(capsys):
     Path("t.jsonl").write_bytes(MIXED)
-    data = drafted(capsys, source="t.jsonl", format="canal")
+    data = drafted(capsys, source="t.jsonl", envelope="canal")
     assert (data["code"], data["envelope"]) == (0, "canal")
     assert data["doubtful"] == "you named it, and the sample looks like maxwell or canal" or (
         data["doubtful"] == ""
     )
     text = Path("t.yaml").read_text(encoding="utf-8")
     assert "# Refused: 9" in text
+
+
+def test_the_earlier_option_names_the_envelope():
+    Path("t.jsonl").write_bytes(MIXED)
+    done = waybill("init", "t.jsonl", "--format", "canal", "--json")
+    assert json.loads(done.stdout)["envelope"] == "canal"
+    done = waybill("init", "t.jsonl", "--format", "canal", "--envelope", "canal")
+    assert done.returncode == 2
+    assert b"--format is the earlier name of --envelope: leave one out" in done.stderr
 
 
 EVIL = (

@@ -113,7 +113,7 @@ def test_the_time_zone_of_clocks_is_asked_for(tmp_path):
     assert spec.source.settings == {"timezone": "Asia/Shanghai"}
 
 
-def test_of_two_formats_a_person_tells_which_and_where_the_schemas_are(tmp_path):
+def test_of_two_envelopes_a_person_says_which_and_where_the_schemas_are(tmp_path):
     path = next(path for path in own_cases("ibmcdc-avro") if path.stem == "row_null_and_delete")
     golden_options(tmp_path, path)
     answers = [

@@ -262,7 +262,7 @@ def test_nothing_is_wider_than_the_terminal(orders, width):
 def test_the_matrix_of_the_formats_fits_the_terminal(width):
     from waybill.envelopes import registry
 
-    _, plain = on_terminal(width, "formats")
+    _, plain = on_terminal(width, "envelopes")
     assert max(map(len, plain.splitlines())) <= width
     assert plain.count("before image") == -(-len(registry.names()) // ((width - 20) // 12))
     for part in {part for name in registry.names() for part in name.split("-")}:

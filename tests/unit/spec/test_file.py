@@ -410,7 +410,7 @@ def test_settings_of_an_envelope_are_checked(write):
 @pytest.mark.usefixtures("toy")
 def test_an_envelope_that_is_only_written_is_no_source(write):
     assert problems(write(GOOD.replace("oms-default", "toy"))) == [
-        "4: source.envelope - 'toy' cannot be read; see `waybill formats`"
+        "4: source.envelope - 'toy' cannot be read; see `waybill envelopes`"
     ]
 
 

@@ -282,7 +282,7 @@ def _publish(draft: Draft) -> Node:
         "where to publish, in which envelope; without a target the tables are merged into the lake "
         f"only. {ranked[0][0]} gives up least of what {envelope.name} has "
         f"({_given_up(ranked[0][1])}), then {ranked[1][0]} ({_given_up(ranked[1][1])}) and "
-        f"{ranked[2][0]} ({_given_up(ranked[2][1])}); `waybill formats` lists all"
+        f"{ranked[2][0]} ({_given_up(ranked[2][1])}); `waybill envelopes` lists all"
     )
     files = [Node("path", scalar(path))]
     if registry.get(ranked[0][0]).is_binary:

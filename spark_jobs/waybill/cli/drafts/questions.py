@@ -31,7 +31,7 @@ class Questions:
     def __init__(self) -> None:
         self.talk = Conversation()
 
-    def format(self, error: SeveralFit) -> str:
+    def envelope(self, error: SeveralFit) -> str:
         """Which of several envelopes it is."""
         self.talk.say(error.sentence.partition(": say which")[0])
         answer = ""

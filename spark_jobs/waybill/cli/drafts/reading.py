@@ -160,7 +160,7 @@ def read(
         reading.doubtful = "the only evidence is that its decoder reads the messages"
     elif all(t.name != name for t in verdict.named):
         reading.doubtful = "you named it, and the sample looks like " + (
-            " or ".join(t.name for t in verdict.named) or "no format that is known"
+            " or ".join(t.name for t in verdict.named) or "no known envelope"
         )
     _decode(reading, trial, look, rules)
     return reading
@@ -187,7 +187,7 @@ def _chosen(look: Look, verdict: Verdict) -> str:
     """The one envelope of the messages; errors as `read`."""
     if verdict.messages == 0:
         message = f"{look.place}: none of its messages has a value, so nothing shows the envelope"
-        raise ConfigurationError(f"{message}; say it with --format")
+        raise ConfigurationError(f"{message}; name it with --envelope")
     if look.foreign is not None and (not verdict.named or verdict.weak):
         raise ConfigurationError(f"{look.place} holds no messages: it is {look.foreign}")
     named = [trial.name for trial in verdict.named]
@@ -197,8 +197,8 @@ def _chosen(look: Look, verdict: Verdict) -> str:
         counts = " and ".join(f"{t.best} {t.name}" for t in verdict.named)
         message = (
             f"{look.place} is a mixture: of {verdict.messages} messages look like {counts}; name "
-            "files or topics of one format, or say with --format which one counts, and the others "
-            "are refused"
+            "files or topics of one envelope, or say with --envelope which one counts, and the "
+            "others are refused"
         )
         raise NoneFits(message)
     if len(named) > 1:
@@ -209,7 +209,7 @@ def _chosen(look: Look, verdict: Verdict) -> str:
 def _readable(name: str) -> Envelope:
     envelope = registry.get(name)
     if envelope.decoder is None:
-        raise ConfigurationError(f"{name!r} cannot be read; see `waybill formats`")
+        raise ConfigurationError(f"{name!r} cannot be read; see `waybill envelopes`")
     return envelope
 
 
@@ -220,7 +220,8 @@ def _several_fit(look: Look, trials: Sequence[Trial]) -> str:
     needs = {need for trial in trials for need in trial.needs}
     schemas = ", or give the schemas, which decide" if needs & {"schemas", "registry"} else ""
     ways = " (--schemas FILE or --set registry=URL)" if schemas else ""
-    return f"{look.place}: {names} fit equally well{found}: say which with --format{schemas}{ways}"
+    fit = f"{look.place}: {names} fit equally well{found}"
+    return f"{fit}: say which with --envelope{schemas}{ways}"
 
 
 def _none_fits(look: Look, trials: Sequence[Trial], messages: int) -> str:
@@ -229,7 +230,7 @@ def _none_fits(look: Look, trials: Sequence[Trial], messages: int) -> str:
     if nearest is not None:
         sentence = next((sentence for sentence, _ in nearest.against.values()), "")
         return (
-            f"{look.place}: no format fits: {counted(nearest.clear, 'message')} of {messages} "
+            f"{look.place}: no envelope fits: {counted(nearest.clear, 'message')} of {messages} "
             f"have the names of {nearest.name}, which refuses them: {printable(sentence)}"
         )
     best = max(trials, key=lambda trial: trial.best)
@@ -239,7 +240,7 @@ def _none_fits(look: Look, trials: Sequence[Trial], messages: int) -> str:
         if best.best
         else (f"every decoder refuses all of it ({counted(messages, 'message')}; {why})")
     )
-    return f"{look.place}: no format fits: {fits}; `waybill detect` says more of a file"
+    return f"{look.place}: no envelope fits: {fits}; `waybill detect` says more of a file"
 
 
 # Reading

@@ -62,7 +62,7 @@ def _helps(draft: Draft) -> Iterator[Node]:
 
 
 def _zone(model: type[Settings], given: dict[str, Any], found: Evidence) -> Iterator[Node]:
-    """The time zone of wall clocks, where the format writes instants so."""
+    """The time zone of wall clocks, where the envelope writes instants so."""
     name = next((n for n in ("timezone", "column_timezone") if n in model.model_fields), None)
     if name is None or name in given:
         return

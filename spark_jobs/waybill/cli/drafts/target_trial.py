@@ -71,7 +71,7 @@ def try_target(
     """
     envelope = registry.get(name)
     if envelope.encoder is None:
-        raise ConfigurationError(f"{name!r} cannot be written; see `waybill formats`")
+        raise ConfigurationError(f"{name!r} cannot be written; see `waybill envelopes`")
     source = reading.envelope
     read = checked_settings(source.decode_settings, reading.all_settings(), source, "from")
     model = checked_settings(envelope.encode_settings, dict(settings), envelope, "to")

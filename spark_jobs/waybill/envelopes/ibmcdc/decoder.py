@@ -202,7 +202,7 @@ def _audited(
     entry = given if isinstance(given, str) else None
     if entry in BEFORE_ROWS:
         # The record after it has the row as it became; nothing ties the two but their place, and a
-        # change of the key may put them into two partitions: not stated (docs/formats/ibmcdc.md).
+        # change of the key may put them into two partitions: not stated (docs/envelopes/ibmcdc.md).
         return skipped(message, "row before an update")
     operation = None if entry is None else OPERATIONS.get(entry)
     if operation is None:

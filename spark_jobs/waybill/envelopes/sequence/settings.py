@@ -18,7 +18,7 @@ class SequencedReadSettings(Settings):
 
     sequence_ids: Literal["in_messages", "none"] = Field(
         default="in_messages",
-        description="`in_messages`: changes have a sequence id, as the document of the format "
+        description="`in_messages`: changes have a sequence id, as the envelope's document "
         "says, and one without it is refused. `none`: the producer was set to write none in the "
         "whole topic; then the position orders all of it, and a message with one is refused.",
     )

@@ -22,7 +22,7 @@ from tests.unit.envelopes.databus.persons import (
     message,
     reader,
 )
-from waybill.cli.formats import settings_of
+from waybill.cli.envelopes import settings_of
 from waybill.envelopes import registry
 from waybill.envelopes.databus.binary.encoder import BinaryEncoder
 from waybill.envelopes.databus.event import checksum

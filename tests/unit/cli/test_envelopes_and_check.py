@@ -1,4 +1,4 @@
-"""`waybill formats` and `waybill check`, as people run them."""
+"""`waybill envelopes` and `waybill check`, as people run them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,40 @@ import pytest
 
 from tests.unit.cli.command_line import waybill, waybill_process
 from tests.unit.inprocess.test_converter import canal, history
-from waybill.cli.formats import settings_of
+from waybill.cli.envelopes import settings_of
 from waybill.envelopes import registry
 
 
-def test_formats_as_a_matrix_and_as_json():
-    table = waybill_process("formats").stdout.decode()
+def test_envelopes_as_a_matrix_and_as_json():
+    table = waybill_process("envelopes").stdout.decode()
     assert "debezium-json" in table
     assert "unchanged columns" in table
-    rows = [json.loads(line) for line in waybill("formats", "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in waybill("envelopes", "--json").stdout.splitlines()]
     assert [row["name"] for row in rows] == [envelope.name for envelope in registry.all_envelopes()]
     for row in rows:
         for setting in (*row["decode_settings"], *row["encode_settings"]):
             assert setting["meaning"], (row["name"], setting["name"])
 
 
-def test_one_format_with_its_settings():
-    output = waybill("formats", "debezium-json").stdout.decode()
+def test_one_envelope_with_its_settings():
+    output = waybill("envelopes", "debezium-json").stdout.decode()
     assert "unavailable" in output
     assert "tombstones" in output
-    (row,) = waybill("formats", "canal", "--json").stdout.splitlines()
+    (row,) = waybill("envelopes", "canal", "--json").stdout.splitlines()
     assert json.loads(row)["name"] == "canal"
 
 
-def test_what_a_format_has_and_nobody_writes():
-    output = waybill("formats", "ogg").stdout.decode()
+def test_the_earlier_name_still_works_and_is_not_shown():
+    assert waybill("formats", "canal").stdout == waybill("envelopes", "canal").stdout
+    assert b"  formats " not in waybill("--help").stdout
+    assert b"--format" not in waybill("init", "--help").stdout
+
+
+def test_what_an_envelope_has_and_nobody_writes():
+    output = waybill("envelopes", "ogg").stdout.decode()
     assert "not written" in output
     assert "current_ts" in output
-    (row,) = waybill("formats", "ogg", "--json").stdout.splitlines()
+    (row,) = waybill("envelopes", "ogg", "--json").stdout.splitlines()
     assert json.loads(row)["not_written"]["tokens"]
 
 
@@ -48,13 +54,13 @@ def test_what_is_shown_of_a_setting_is_one_line_and_its_default_can_be_set(side)
             assert "\n" not in setting["meaning"], (envelope.name, setting["name"])
             if not setting["required"]:
                 model.model_validate({setting["name"]: setting["default"]})
-    assert "\\n" not in waybill("formats", "databus-binary").stdout.decode()
+    assert "\\n" not in waybill("envelopes", "databus-binary").stdout.decode()
 
 
-def test_a_limit_of_a_setting_is_shown_for_its_format_and_for_the_target_that_has_it(tmp_path):
+def test_a_limit_of_a_setting_is_shown_for_its_envelope_and_for_the_target_that_has_it(tmp_path):
     limit = "with lobs: unchanged, a LOB column that is null in both rows"
-    assert limit in waybill("formats", "oms-default").stdout.decode()
-    (row,) = waybill("formats", "oms-default", "--json").stdout.splitlines()
+    assert limit in waybill("envelopes", "oms-default").stdout.decode()
+    (row,) = waybill("envelopes", "oms-default", "--json").stdout.splitlines()
     (limit_of,) = json.loads(row)["limits_of_settings"]
     assert limit_of["text"].startswith(limit)
     target = {"envelope": "datahub-tuple", "files": {"path": "out"}}

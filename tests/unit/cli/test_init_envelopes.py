@@ -1,4 +1,4 @@
-"""`waybill init` over every golden case and every target: the format, a file that can be read."""
+"""`waybill init` over every golden case and every target: the envelope, a file that can be read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def attempt(*given):
 
 @pytest.mark.parametrize(("name", "path"), CASES, ids=lambda v: getattr(v, "stem", v))
 def test_every_golden_case_becomes_a_file_that_can_be_read(tmp_path, name, path):
-    """Its format is found, or it is said which two fit; with every proposal taken it is a file."""
+    """Its envelope is found, or two fit; with every proposal taken it is a file."""
     given = Beginning(**golden_options(tmp_path, path))
     settings = _settings(given.settings)["from"]
     schemas = None if given.schemas is None else schemas_in(given.schemas)
@@ -60,7 +60,7 @@ def test_every_golden_case_becomes_a_file_that_can_be_read(tmp_path, name, path)
         assert isinstance(error, SeveralFit), error
         assert name in error.names
         assert set(error.names) <= {name} | twins_of(name, path)
-        assert "--format" in error.sentence
+        assert "--envelope" in error.sentence
         reading = read(found, name, settings, schemas, _rules(given))
     assert reading.envelope.name == name
     reading.schemas_file = None if given.schemas is None else str(given.schemas)
@@ -86,7 +86,7 @@ def test_every_golden_case_becomes_a_file_that_can_be_read(tmp_path, name, path)
 def test_the_file_of_every_envelope_passes_the_check(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
     options = golden_options(tmp_path, FULLEST[name])
-    data = drafted(capsys, name="drawn_up", format=name, **options)
+    data = drafted(capsys, name="drawn_up", envelope=name, **options)
     assert (data["code"], wrong(data)) == (0, [])
     assert data["envelope"] == name
     assert any(table["operations"] for table in data["tables"])

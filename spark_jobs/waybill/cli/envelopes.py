@@ -1,4 +1,4 @@
-"""`waybill formats`."""
+"""`waybill envelopes`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GAP = 3
 """Columns between the columns of a table."""
 
 
-def formats_command(name: str | None, as_json: bool) -> None:
+def envelopes_command(name: str | None, as_json: bool) -> None:
     """Print the matrix of all envelopes, or one of them."""
     if name is not None:
         described = describe(registry.get(name))
@@ -53,7 +53,7 @@ def formats_command(name: str | None, as_json: bool) -> None:
             for capability in CAPABILITIES
         ]
         print_table(["can carry", *(heading(e) if fold else e.name for e in block)], rows)
-    out.print("waybill formats NAME shows the limits and the settings of one.", style="dim")
+    out.print("waybill envelopes NAME shows the limits and the settings of one.", style="dim")
 
 
 def blocks(envelopes: Sequence[Envelope], width: int) -> list[list[Envelope]]:

@@ -1,4 +1,4 @@
-"""Every example of a migration on the pages of the formats is one that Waybill takes."""
+"""Every example of a migration on the pages of the envelopes is one that Waybill takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from waybill.envelopes import registry
 from waybill.spec.file import SpecificationError, load_migration
 
-PAGES = sorted((Path(__file__).resolve().parents[3] / "docs" / "formats").glob("*.md"))
+PAGES = sorted((Path(__file__).resolve().parents[3] / "docs" / "envelopes").glob("*.md"))
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ENVELOPE = re.compile(r"`([a-z0-9-]+)`")
 REST = {
