@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import types
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import (
@@ -74,12 +75,15 @@ def codes() -> str:
 def fields() -> str:
     """Every field of a migration with its type, its default and its meaning."""
     parts: list[str] = []
-    listed: set[type[BaseModel]] = set()
+    paths: dict[type[BaseModel], str] = {}
     for path, model in _models("", Migration):
-        if model in listed:
-            continue
-        listed.add(model)
+        paths.setdefault(model, path)
+    among = Counter(paths.values())
+    for model, path in paths.items():
         title = f"`{path}`" if path else "The migration"
+        if among[path] > 1:
+            # Several models fit there, and the first field shows which one it is.
+            title = f"{title} (`{next(iter(model.model_fields))}`)"
         parts += [f"### {title}", "", _said(model.__doc__), ""]
         parts += ["| field | type | default | meaning |", "|---|---|---|---|"]
         hints = get_type_hints(model, include_extras=True)

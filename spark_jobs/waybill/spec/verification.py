@@ -18,8 +18,8 @@ class Verify(Model):
     """[Verification](verify.md) against the source database, in a DAG of its own."""
 
     database: str
-    """Name of the connection of the source database (`postgres` or `mysql`). A user with read
-    permission is enough; Waybill never writes to the database."""
+    """Name of the connection of the source database, of type `postgres`, `mysql` or `mariadb`. A
+    user with read permission is enough; Waybill never writes to the database."""
     schedule: Schedule | None = None
     """When the DAG runs; without a schedule, only when triggered by hand."""
     method: Method = "changed"

@@ -10,7 +10,7 @@ ENVELOPE = Envelope(
     name="canal",
     title="Canal FlatMessage (alibaba/canal, JSON)",
     source="alibaba/canal: FlatMessage.java, MQMessageUtils.java, LogEventConvert.java",
-    sequence="None in the message; partition, offset and the place in `data` order the rows",
+    sequence="none in the message; partition, offset and the place in `data` order the rows",
     carries=frozenset(
         {
             "delete",

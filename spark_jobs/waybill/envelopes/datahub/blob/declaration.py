@@ -12,7 +12,7 @@ ENVELOPE = Envelope(
     name="datahub-blob",
     title="DataHub BLOB topic, written by DataWorks (StreamX JSON)",
     source="DataHub message formats",
-    sequence="payload.sequenceId, an integer in digits; -1 marks full rows",
+    sequence="`payload.sequenceId`, an integer in digits; -1 marks full rows",
     carries=frozenset(
         {
             *("before_image", "delete", "truncate", "heartbeat"),

@@ -12,7 +12,7 @@ ENVELOPE = Envelope(
     name="datahub-tuple",
     title="DataHub TUPLE topic with the metadata columns of DataWorks",
     source="DataHub message formats, section Tuple data format",
-    sequence="_sequence_id_, an integer in digits; -1 marks full rows",
+    sequence="`_sequence_id_`, an integer in digits; -1 marks full rows",
     carries=frozenset(
         {
             *("before_image", "delete", "operations", "key_change", "exact_numbers"),

@@ -13,7 +13,7 @@ ENVELOPE = Envelope(
     name="dms-s3",
     title="AWS DMS, rows of files on S3 (JSON lines)",
     source="AWS DMS user guide, Using Amazon S3 as a target; Qlik Replicate, Headers",
-    sequence="the 35 digits of a column made from AR_H_CHANGE_SEQ, where there is one; else the "
+    sequence="the 35 digits of a column made from `AR_H_CHANGE_SEQ`, where there is one; else the "
     "place in the files",
     carries=frozenset({"operations", "delete", "exact_numbers"}),
     brings=frozenset({"key_change"}),

@@ -11,7 +11,7 @@ ENVELOPE = Envelope(
     name="oms-canal",
     title="OceanBase OMS, Canal (JSON)",
     source="OceanBase documentation, Data formats; alibaba/canal: FlatMessage.java",
-    sequence="None in the message; partition, offset and the place in `data` order the rows",
+    sequence="none in the message; partition, offset and the place in `data` order the rows",
     carries=frozenset(
         {
             "delete",

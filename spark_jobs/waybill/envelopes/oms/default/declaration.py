@@ -12,7 +12,7 @@ ENVELOPE = Envelope(
     name="oms-default",
     title="OceanBase OMS, Default (JSON)",
     source="OceanBase documentation, Data formats",
-    sequence="storeDataSequence, one integer; without it (full synchronization, or switched off) "
+    sequence="`storeDataSequence`, one integer; without it (full synchronization, or switched off) "
     "partition and offset",
     carries=frozenset(
         {
