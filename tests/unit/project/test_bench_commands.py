@@ -40,7 +40,7 @@ def test_goals_are_measured_with_the_topics_that_they_name(monkeypatch, tmp_path
     assert result.exit_code == 0, result.output
     assert written == [(1_000_000, 50_000, ["canal"]), (2_000_000, 200_000, ["canal"])]
     assert measured == [(1_000_000, 2_000_000)]
-    assert "with a million messages to 50,000 keys if nothing else is said" in SPACED
+    assert "with a million messages and 50,000 keys by default" in SPACED
 
 
 @pytest.mark.parametrize("text", [text for name, text in COMMANDS if name == "bench"])
