@@ -385,7 +385,7 @@ def _asked(migrations: int, batches: int, store: str) -> dict[str, dict[str, flo
         "a batch": lambda: about_batch(one(), batch()),
         "a batch, by its run": lambda: f"runs/{one()}/{quote(run_id(batch()))}",
         "a gate report": lambda: report(one()),
-        "formats": lambda: "formats?source=canal&target=debezium-json",
+        "envelopes": lambda: "formats?source=canal&target=debezium-json",
         "refused messages": lambda: "quarantine/shop",
         "a refused message": lambda: (
             f"quarantine/shop/message?topic=shop&partition=0&offset={CHANGES * 7 + 7}"

@@ -164,7 +164,7 @@ class KafkaTarget(Model):
     over all partitions without order."""
     timestamps: Literal["now", "source"] = "now"
     """Timestamp of the records: when they are sent, or when the change was made. Brokers expire
-    records by this time, so with `source` records older than `retention.ms` are deleted at once,
+    records by this time, so with `source` records older than `retention.ms` are soon deleted,
     and may [refuse](publishing.md#times) times that are far from theirs."""
     origin_headers: bool = False
     """Add the headers `waybill-batch` and `waybill-source` (topic/partition/offset/index)."""
@@ -177,7 +177,7 @@ class KafkaTarget(Model):
 
 
 class Target(Model):
-    """One published topic."""
+    """One target of published messages."""
 
     envelope: str
     """[Envelope](envelopes.md) of the published messages."""

@@ -169,7 +169,7 @@ class Upkeep(Model):
 
 
 class Migration(Model):
-    """One migration: a source, the tables it fills and the topics it publishes."""
+    """One migration: a source, the tables it fills and the targets it publishes to."""
 
     name: MigrationName
     """Lower-case letters, digits and `_`, not ending in `_log`. It names the DAG and the lake's

@@ -28,7 +28,7 @@ class Verify(Model):
     tables: dict[str, str] = Field(default_factory=dict)
     """Names of tables in the database, by their names in the lake, if the two differ."""
     connections: int = Field(default=2, ge=1, le=64)
-    """How many connections read the database at once."""
+    """How many connections read the database at the same time."""
     rows_per_second: int = Field(default=50_000, ge=1)
     """Maximum number of rows that all connections together read from the database per second."""
     wait: LengthOfTime = "0s"

@@ -16,6 +16,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/**/*.md"))]
 SPANS = re.compile(r"```\w*\n(.*?)```|`([^`]+)`", re.DOTALL)
 ANCHORED = re.compile(r"\]\(([^)#\s:]*)#([^)\s]+)\)")
+LINKED = re.compile(r"\]\(([^)#\s:]+)[)#]")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CODE = ("spark_jobs", "plugins", "stack", "scripts", "bench", "tests", "migrations")
 
@@ -76,6 +77,27 @@ def test_variables_are_read_somewhere():
     code = "\n".join(file.read_text(encoding="utf-8") for file in files if file.suffix in kinds)
     assert named
     assert {name for name in named if name not in code} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_linked_files_are_there(page):
+    for target in LINKED.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_modules_are_there(page):
+    code = PROJECT / "spark_jobs"
+    places = (PROJECT, code, code / "waybill", code / "waybill" / "envelopes")
+    for name in re.findall(r"`(\w[\w/]*/\w+\.py)`", page.read_text(encoding="utf-8")):
+        assert any((place / name).exists() for place in places), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_link_the_glossary(page):
+    """The decisions are for those who know the terms; the list of pages names the glossary."""
+    if page.parent.name != "adr" and page.name != "glossary.md":
+        assert "glossary.md" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
