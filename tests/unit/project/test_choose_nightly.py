@@ -45,3 +45,15 @@ def test_what_is_kept_is_no_reason_to_keep_more() -> None:
     }
     cost = dict.fromkeys(reached, 5.0)
     assert by_day(reached, cost, {"t.py::kept"}) == {"t.py::kept", "t.py::other"}
+
+
+def test_the_dearest_for_what_hardly_any_reach_run_at_night() -> None:
+    reached = {
+        "t.py::most": frozenset((1, n, n + 1) for n in range(98)),
+        "t.py::one_more": frozenset({(1, 98, 99)}),
+        "t.py::dear": frozenset({(1, 99, 100)}),
+    }
+    cost = {"t.py::most": 1.0, "t.py::one_more": 1.0, "t.py::dear": 9.0}
+    assert by_day(reached, cost, share=1.0) == {*reached}
+    assert by_day(reached, cost, share=0.99) == {"t.py::most", "t.py::one_more"}
+    assert by_day(reached, cost, share=0.98) == {"t.py::most"}
