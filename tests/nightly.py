@@ -2,13 +2,18 @@
 
 Those of `NIGHTLY` show once more, in many seconds of Spark or of a server, what a cheaper test or
 another of their cases shows by day. Of files with many tests of one matter (`HALVED`) every other
-one runs by day, always the same, drawn by its name. Of the tests of Spark those run at night only
-that reach nothing which others do not reach, too (`CHOSEN`). `make test-nightly` runs all, and so
-does a phase alone (`make test-spark`): run that of what you have changed.
+one runs by day, always the same, drawn by its name. Of the cases of a test of the contract (`SAMPLED`) a few
+run by day, in which each envelope and each other value comes. Of the tests of Spark and of servers
+those run at night only that reach hardly anything which others do not reach, too (`CHOSEN`).
+`make test-nightly` runs all, and so does a phase alone (`make test-spark`): run that of what you
+have changed.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -62,6 +67,15 @@ HALVED = frozenset(
 )
 
 
+SAMPLED = ("tests/contract/", "tests/hostile/")
+"""Folders whose tests have a case for each pair of envelopes, each mapping and each setting."""
+
+WHOLE = frozenset({"tests/contract/test_exact_is_bulk.py"})
+"""Files in them of which all cases run by day."""
+
+FEW = 4
+"""A test of so many cases is not sampled."""
+
 CHOSEN = Path(__file__).with_name("nightly.txt")
 """Tests that run at night only, a line each, as `tests.choose_nightly` wrote them."""
 
@@ -74,9 +88,48 @@ def mark(items: list[pytest.Item], root: str) -> None:
         root: the project's folder.
     """
     chosen = frozenset(CHOSEN.read_text(encoding="utf-8").splitlines())
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    nightly: list[pytest.Item] = []
     for item in items:
         file = item.path.as_posix().removeprefix(f"{root}/")
         drawn = file in HALVED and crc32(item.name.encode()) % 2 == 1
         named = any(part in item.name for part in NIGHTLY.get(file, ()))
         if drawn or named or item.nodeid in chosen:
-            item.add_marker(pytest.mark.nightly)
+            nightly.append(item)
+        elif file.startswith(SAMPLED) and file not in WHOLE:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for some in cases.values():
+        values = {item.name: _values(item) for item in some}
+        by_day = sampled(values)
+        nightly += [item for item in some if item.name not in by_day]
+    for item in nightly:
+        item.add_marker(pytest.mark.nightly)
+
+
+def sampled(cases: dict[str, Sequence[object]]) -> set[str]:
+    """The cases of a test that run by day: of n cases twice the root of n, always the same ones.
+
+    They are drawn by their names, those first that bring most values which none has brought yet.
+
+    Args:
+        cases: the values of the parameters of each case, by its name.
+    """
+    left = sorted(cases, key=lambda name: crc32(name.encode()))
+    if len(left) <= FEW:
+        return {*left}
+    taken: set[str] = set()
+    seen: set[object] = set()
+    while len(taken) < math.ceil(2 * math.sqrt(len(cases))):
+        best = max(left, key=lambda name: len({*cases[name]} - seen))
+        left.remove(best)
+        taken.add(best)
+        seen.update(cases[best])
+    return taken
+
+
+def _values(item: pytest.Item) -> list[object]:
+    """The values of a case's parameters, each with the parameter's name."""
+    spec = getattr(item, "callspec", None)
+    given = {} if spec is None else spec.params
+    simple = (str, int, float, type(None))
+    return [(k, v if isinstance(v, simple) else spec.indices[k]) for k, v in given.items()]
