@@ -59,8 +59,12 @@ SHARE = 0.985
 The rest costs as much as these.
 """
 
-KEPT = ("tests/spark/merge/test_merge_values.py", "tests/spark/merge/test_merge_histories.py")
-"""Files and folders whose tests run the same lines with other values."""
+KEPT = (
+    "tests/kafka/test_publish_killed.py",
+    "tests/spark/merge/test_merge_histories.py",
+    "tests/spark/merge/test_merge_values.py",
+)
+"""Files and folders whose tests run the same lines with other values, or kill what runs them."""
 
 Reached = tuple[int, int, int]
 """A file's number, and the lines that follow each other there."""

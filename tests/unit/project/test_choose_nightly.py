@@ -78,3 +78,11 @@ def test_few_cases_all_run_by_day() -> None:
 
 def pairs(count: int) -> list[tuple[int, int]]:
     return [*product(range(count), repeat=2)]
+
+
+def test_of_pairs_with_servers_each_side_comes_once() -> None:
+    cases = {f"test[{one}-{other}]": (("a", one), ("b", other)) for one, other in pairs(6)}
+    taken = sampled(cases, once=True)
+    assert {value for name in taken for value in cases[name]} == {*sum(cases.values(), ())}
+    assert len(taken) < 9
+    assert sampled({"test": ()}, once=True) == {"test"}
