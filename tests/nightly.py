@@ -2,23 +2,25 @@
 
 Those of `NIGHTLY` show once more, in many seconds of Spark or of a server, what a cheaper test or
 another of their cases shows by day. Of files with many tests of one matter (`HALVED`) every other
-one runs by day, always the same, drawn by its name. Of the tests of Spark those run at night only
-that reach nothing which others do not reach, too (`CHOSEN`). `make test-nightly` runs all, and so
-does a phase alone (`make test-spark`): run that of what you have changed.
+one runs by day, always the same, drawn by its name. Of the cases of tests with an envelope, or two,
+in each (`SAMPLED`, `ONCE`) a few run by day. Of the tests of Spark and of servers those run at
+night only that reach hardly anything which others do not reach, too (`CHOSEN`). `make test-nightly`
+runs all, and so does a phase alone (`make test-spark`): run that of what you have changed.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
 NIGHTLY: dict[str, tuple[str, ...]] = {
-    "tests/consumers/test_debezium.py": ("[customers-", "[notes-"),
-    "tests/consumers/test_flink_captures.py": ("-customers]", "-notes]"),
-    "tests/consumers/test_postgresql.py": ("[orders-", "[customers-debezium"),
-    "tests/e2e/test_demo_command.py": ("nothing_is_left_when_it_is_killed",),
+    "tests/e2e/test_demo_command.py": ("nothing_is_left_when_it_is_killed", "a_second_one_in"),
     "tests/e2e/test_demo_dags.py": ("",),
     "tests/kafka/test_bootstrap.py": ("",),
     "tests/kafka/test_publish.py": (
@@ -30,8 +32,16 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "tests/kafka/test_snapshot.py": ("another_kind_of_source", "an_archive_from_before"),
     "tests/kafka/test_verify_published.py": ("sent_to_it[False]",),
     "tests/killed/test_campaign.py": ("",),
-    "tests/killed/test_kill.py": ("comes_out_whole[odd]", "followed_by_another[changes"),
+    "tests/killed/test_kill.py": (
+        "comes_out_whole[2]",
+        "comes_out_whole[3]",
+        "comes_out_whole[4]",
+        "followed_by_another[changes",
+        "at_several_points[2]",
+        "loses_cleanly[b1",
+    ),
     "tests/s3/test_rewrites.py": ("on_a_rest_catalog",),
+    "tests/stack/test_branches.py": ("",),
     "tests/stack/test_cluster.py": ("",),
     "tests/verify/test_binlog_servers.py": ("forty_planted_differences",),
     "tests/verify/test_masks.py": ("a_masked_key[mask1]", "whose_values_have_several_texts"),
@@ -51,6 +61,7 @@ HALVED = frozenset(
         "tests/browser/test_states.py",
         "tests/consumers/test_flink_events.py",
         "tests/consumers/test_flink_shop.py",
+        "tests/consumers/test_postgresql.py",
         "tests/kafka/test_client.py",
         "tests/kafka/test_publish.py",
         "tests/kafka/test_publish_stage.py",
@@ -61,6 +72,18 @@ HALVED = frozenset(
     }
 )
 
+
+SAMPLED = ("tests/contract/", "tests/hostile/")
+"""Folders whose tests have a case for each pair of envelopes, each mapping and each setting."""
+
+WHOLE = frozenset({"tests/contract/test_exact_is_bulk.py"})
+"""Files in them of which all cases run by day."""
+
+FEW = 4
+"""A test of so many cases is not sampled."""
+
+ONCE = ("tests/consumers/",)
+"""Folders of whose tests such cases run by day that each envelope and each table comes once."""
 
 CHOSEN = Path(__file__).with_name("nightly.txt")
 """Tests that run at night only, a line each, as `tests.choose_nightly` wrote them."""
@@ -74,9 +97,49 @@ def mark(items: list[pytest.Item], root: str) -> None:
         root: the project's folder.
     """
     chosen = frozenset(CHOSEN.read_text(encoding="utf-8").splitlines())
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    nightly: list[pytest.Item] = []
     for item in items:
         file = item.path.as_posix().removeprefix(f"{root}/")
         drawn = file in HALVED and crc32(item.name.encode()) % 2 == 1
         named = any(part in item.name for part in NIGHTLY.get(file, ()))
         if drawn or named or item.nodeid in chosen:
-            item.add_marker(pytest.mark.nightly)
+            nightly.append(item)
+        elif file.startswith((*SAMPLED, *ONCE)) and file not in WHOLE:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for test, some in cases.items():
+        values = {item.name: _values(item) for item in some}
+        by_day = sampled(values, once=test.startswith(ONCE))
+        nightly += [item for item in some if item.name not in by_day]
+    for item in nightly:
+        item.add_marker(pytest.mark.nightly)
+
+
+def sampled(cases: Mapping[str, Sequence[object]], once: bool = False) -> set[str]:
+    """The cases of a test that run by day, always the same ones.
+
+    They are drawn by their names, those first that bring most values which none has brought yet.
+
+    Args:
+        cases: the values of the parameters of each case, by its name.
+        once: whether those are enough in which each value comes; of n cases twice the root of n
+            run otherwise, or all if they are few.
+    """
+    left = sorted(cases, key=lambda name: crc32(name.encode()))
+    least = min(len(left), max(FEW, math.ceil(2 * math.sqrt(len(left)))))
+    taken: set[str] = set()
+    missing = {*chain.from_iterable(cases.values())}
+    while missing if once else len(taken) < least:
+        best = max(left, key=lambda name: len(missing.intersection(cases[name])))
+        left.remove(best)
+        taken.add(best)
+        missing.difference_update(cases[best])
+    return taken or {*cases}
+
+
+def _values(item: pytest.Item) -> list[object]:
+    """The values of a case's parameters, each with the parameter's name."""
+    spec = getattr(item, "callspec", None)
+    given = {} if spec is None else spec.params
+    simple = (str, int, float, type(None))
+    return [(k, v if isinstance(v, simple) else spec.indices[k]) for k, v in given.items()]

@@ -12,6 +12,7 @@ import io
 import re
 import zlib
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,7 @@ from tests.value_texts import edges_of
 from waybill.batches.bulk_decoding import BulkChangeBatches
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.messages import messages_of
+from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.lake_columns import HEADERS, TIMESTAMP
@@ -178,18 +180,29 @@ class Streams(NamedTuple):
 
 def declared_as(envelope: Envelope, wanted: str, folder: str) -> Streams:
     """Values of every type, in columns that are declared to be of one."""
+    types = {"id": parse_type("int64"), "v": parse_type(wanted)}
+    rules = {f"shop.{_table_of(carrier)}": TableRule(("id",), types) for carrier in CARRIERS}
+    settings = read_settings(envelope, _settings(envelope, folder))
+    return Streams(_carried(envelope.name, folder), TableRules(rules), settings)
+
+
+@lru_cache(maxsize=1)
+def _carried(name: str, folder: str) -> list[Carried]:
+    """Values of every type as an envelope writes them, once for all types that are declared."""
+    envelope = registry.get(name)
     written = _settings(envelope, folder)
-    tables, rules = [], {}
+    tables = []
     for carrier, texts in CARRIERS.items():
         columns = (column_of("id", "int64", ""), column_of("v", carrier, ""))
-        name = f"t_{re.sub('[^a-z0-9]', '_', carrier)}"
-        schema = intern_schema("shop", None, name, columns, ("id",), "")
+        schema = intern_schema("shop", None, _table_of(carrier), columns, ("id",), "")
         messages = [(text, _written(envelope, written, schema, text)) for text in texts]
         held = [(text, one) for text, one in messages if one is not None]
         tables.append(Carried(carrier, [one for _, one in held], [text for text, _ in held]))
-        types = {"id": parse_type("int64"), "v": parse_type(wanted)}
-        rules[f"shop.{name}"] = TableRule(("id",), types)
-    return Streams(tables, TableRules(rules), read_settings(envelope, written))
+    return tables
+
+
+def _table_of(carrier: str) -> str:
+    return f"t_{re.sub('[^a-z0-9]', '_', carrier)}"
 
 
 def stated_as(envelope: Envelope, type_: str, dialect: str, folder: str) -> Streams:

@@ -90,9 +90,9 @@ def look(envelope: Envelope, streams: Streams, expect: str | None) -> Counter[st
                 assert str(found.type) == expect, shown
             assert found.text is None or holds(found.type, found.text), f"{shown}: {found.text!r}"
         if envelope.bulk_reader is not None:
-            usual = [table.messages[place] for place in taken * 3]
+            usual = [table.messages[place] for place in taken * 2]
             batches = [archive(usual)] if usual else []
-            batches.append(archive([*usual[:20], *table.messages * 2]))
+            batches.append(archive([*usual[:20], *table.messages]))
             slowly, _ = read(envelope, streams, batches, in_bulk=False)
             quickly, in_bulk = read(envelope, streams, batches, in_bulk=True)
             assert quickly == slowly
@@ -105,8 +105,7 @@ def test_what_is_no_value_of_its_declared_type_is_refused(name, tmp_path):
     envelope = registry.get(name)
     quick = 0
     for kind in TYPES:
-        folder = tmp_path / re.sub(r"\W", "_", kind)
-        counts = look(envelope, declared_as(envelope, kind, str(folder)), kind)
+        counts = look(envelope, declared_as(envelope, kind, str(tmp_path)), kind)
         assert counts["taken"], f"no value at all is one of {kind}"
         assert counts["refused"] or kind in ANYTHING.get(name, {}), f"everything is a value: {kind}"
         quick += counts["at once"]

@@ -87,18 +87,19 @@ def _decoded(name: str, stream: Stream) -> Decoded:
     changes, halves = [], set()
     for message in stream.messages:
         for change in decode_message(alone, message):
-            if change.half is not None:
+            if change.half is None:
+                changes.append(change)
+            else:
                 halves.add((message.topic, message.partition, message.offset))
-                continue
-            (row,) = [r for r in rows_written(plain, [change]) if r["outcome"] != "schema"]
-            changes.append((change, row))
-    return Decoded(stream.rules, made, changes, halves)
+    rows, _ = rows_written(plain, changes)
+    return Decoded(stream.rules, made, [*zip(changes, rows, strict=True)], halves)
 
 
 def exactly_mapped(found: Decoded, rules: Rules) -> tuple[list[Any], dict[str, Any]]:
     """Rows of `changes` and schemas, change by change."""
     mapper, rows = ChangeMapper(rules, found.rules), ChangeRows(UNUSED, "batch")
-    made: list[Any] = []
+    made: list[dict[str, Any] | None] = []
+    written = []
     for change, row in found.changes:
         # What is refused when it is written as a row is so before it is mapped.
         if row["outcome"] != "ok":
@@ -110,17 +111,25 @@ def exactly_mapped(found: Decoded, rules: Rules) -> tuple[list[Any], dict[str, A
             skip = {"outcome": outcome, "reason_kind": why}
             made.append({**{k: row[k] for k in PLACE}, **skip})
             continue
-        made += rows_written(rows, [mapped])
-    schemas = {row["schema_id"]: row["extra"] for row in made if row["outcome"] == "schema"}
-    return [row for row in made if row["outcome"] != "schema"], schemas
+        made.append(None)
+        written.append(mapped)
+    ones, schemas = rows_written(rows, written)
+    assert len(ones) == made.count(None)
+    left = iter(ones)
+    return [next(left) if row is None else row for row in made], schemas
 
 
 def place_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in PLACE)
 
 
-def rows_written(rows: ChangeRows, changes: list[Any]) -> list[dict[str, Any]]:
-    return rows.rows(changes).to_pylist()
+def rows_written(
+    rows: ChangeRows, changes: list[Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """A row of `changes` for each change, and the schemas."""
+    made = rows.rows(changes).to_pylist()
+    schemas = {row["schema_id"]: row["extra"] for row in made if row["outcome"] == "schema"}
+    return [row for row in made if row["outcome"] != "schema"], schemas
 
 
 @pytest.mark.parametrize("which", RULES)

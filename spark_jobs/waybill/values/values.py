@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -305,7 +306,8 @@ MAX_DEPTH = 900
 """Arrays and objects inside each other; what Python versions take without a limit differs."""
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.S)
-_BRACKETS = re.compile(rb"[\[\]{}]")
+_NO_BRACKETS = bytes({*range(256)}.difference(b"[]{}"))
+_STEPS = [1 if mark in b"[{" else -1 for mark in range(256)]
 
 JSON_ERRORS = (ValueError, RecursionError)
 """What decoding hostile JSON with msgspec raises: catch these, pass them to `json_refusal`."""
@@ -358,11 +360,8 @@ def _half_pair(text: str) -> str | None:
 
 def _depth(value: bytes) -> int:
     """How deep arrays and objects are nested."""
-    depth = deepest = 0
-    for mark in _BRACKETS.findall(_STRING.sub(b"", value)):
-        depth += 1 if mark in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    brackets = _STRING.sub(b"", value).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 def quotes_of(value: bytes) -> int:

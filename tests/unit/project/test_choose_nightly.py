@@ -1,8 +1,11 @@
-"""The choice of tests that run by day reaches all that all tests reach, as cheaply as it can."""
+"""The choice of tests that run by day reaches what all tests reach, as cheaply as it can."""
 
 from __future__ import annotations
 
+from itertools import product
+
 from tests.choose_nightly import by_day
+from tests.nightly import sampled
 
 A, B, C = ("a.py", 1, 2), ("a.py", 2, 3), ("b.py", 1, 2)
 
@@ -18,7 +21,7 @@ def test_what_others_reach_for_less_runs_at_night() -> None:
     assert by_day(reached, cheap | {"t.py::whole": 3.0}) == {"t.py::whole"}
 
 
-def test_what_a_later_choice_reaches_too_is_let_go() -> None:
+def test_what_a_later_choice_reaches_too_is_dropped() -> None:
     reached = {
         "t.py::cheap": frozenset({A}),
         "t.py::dear": frozenset({A, B, C}),
@@ -45,3 +48,41 @@ def test_what_is_kept_is_no_reason_to_keep_more() -> None:
     }
     cost = dict.fromkeys(reached, 5.0)
     assert by_day(reached, cost, {"t.py::kept"}) == {"t.py::kept", "t.py::other"}
+
+
+def test_the_dearest_for_what_hardly_any_reach_run_at_night() -> None:
+    reached = {
+        "t.py::most": frozenset((1, n, n + 1) for n in range(98)),
+        "t.py::one_more": frozenset({(1, 98, 99)}),
+        "t.py::dear": frozenset({(1, 99, 100)}),
+    }
+    cost = {"t.py::most": 1.0, "t.py::one_more": 1.0, "t.py::dear": 9.0}
+    assert by_day(reached, cost, share=1.0) == {*reached}
+    assert by_day(reached, cost, share=0.99) == {"t.py::most", "t.py::one_more"}
+    assert by_day(reached, cost, share=0.98) == {"t.py::most"}
+
+
+def test_of_many_cases_a_few_run_by_day_in_which_every_value_comes() -> None:
+    cases = {f"test[{one}-{other}]": (("a", one), ("b", other)) for one, other in pairs(18)}
+    taken = sampled(cases)
+    assert len(taken) == 36
+    assert {value for name in taken for value in cases[name]} == {*sum(cases.values(), ())}
+    assert sampled(dict(reversed(cases.items()))) == taken
+
+
+def test_few_cases_all_run_by_day() -> None:
+    assert len(sampled({f"test[{n}]": (("n", n),) for n in range(4)})) == 4
+    assert len(sampled({f"test[{n}]": (("n", n),) for n in range(5)})) == 5
+    assert len(sampled({f"test[{n}]": (("n", n),) for n in range(16)})) == 8
+
+
+def pairs(count: int) -> list[tuple[int, int]]:
+    return [*product(range(count), repeat=2)]
+
+
+def test_of_pairs_with_servers_each_side_comes_once() -> None:
+    cases = {f"test[{one}-{other}]": (("a", one), ("b", other)) for one, other in pairs(6)}
+    taken = sampled(cases, once=True)
+    assert {value for name in taken for value in cases[name]} == {*sum(cases.values(), ())}
+    assert len(taken) < 9
+    assert sampled({"test": ()}, once=True) == {"test"}
