@@ -126,10 +126,10 @@ class Decoder(Protocol):
 
 
 class Shortened(Decoder, Protocol):
-    """A decoder that reads most messages a shorter way, by what it knows of earlier ones."""
+    """A decoder that reads most messages faster, by the tables it knows from earlier ones."""
 
     def exact(self, message: Message) -> list[Change]:
-        """The changes of one message, read without the shorter way.
+        """The changes of one message, read without anything known from earlier messages.
 
         Raises:
             Refusal: the whole message cannot be taken.
@@ -137,7 +137,7 @@ class Shortened(Decoder, Protocol):
 
 
 def exactly(decoder: Decoder) -> Callable[[Message], list[Change]]:
-    """The exact way of a decoder, which says what messages mean: all that is faster follows it."""
+    """A decoder's exact tier, which defines what messages mean: every faster tier follows it."""
     # To ask whether it is `Shortened` would take as long as reading a message.
     return getattr(decoder, "exact", decoder.decode)
 

@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from waybill.caches import Bounded
 from waybill.errors import Refusal
-from waybill.order import order_key, read_order_key
+from waybill.order import order_key
 from waybill.types import UNKNOWN, LogicalType, parse_type
 
 OPERATIONS = (
@@ -346,10 +346,6 @@ class Change(_Event, kw_only=True, gc=False):
             self.index,
             self.full_row,
         )
-
-    def read_order(self, key: str) -> None:
-        """Take sequence, rank and full-row flag from an order key."""
-        self.sequence, self.rank, self.full_row = read_order_key(key)
 
     def key_image(self) -> Any:
         """Key image after the change (of the before image where there is no other), or None.

@@ -455,18 +455,6 @@ class Lake(History):
         if self.metadata(table).refs.get(ref) != snapshot:
             self._catalog.set_ref(*split(table), ref, snapshot, tag=True)
 
-    def read_marks(self, table: str) -> dict[str, int]:
-        """Up to which snapshot each consumer has read a table."""
-        metadata = self.found(table)
-        if metadata is None:
-            return {}
-        prefix = "read_by_"
-        return {
-            tag.removeprefix(prefix): metadata.refs[tag]
-            for tag in metadata.tags
-            if tag.startswith(prefix)
-        }
-
     def metadata(self, table: str) -> Metadata:
         """Snapshots and refs of a table as they are now."""
         return self._catalog.metadata(*split(table))
