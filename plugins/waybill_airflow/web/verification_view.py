@@ -66,7 +66,7 @@ class TableView(NamedTuple):
 
     @property
     def label(self) -> str:
-        """See `waybill.verify.newest.Line`."""
+        """See `waybill.verify.newest.VerifiedLine`."""
         return self.name
 
 

@@ -16,7 +16,7 @@ from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.masks import WITHHELD
 from waybill.mapping.shards import VOID, told_emptied
-from waybill.mapping.transaction_rows import RowTexts, digest_of, with_digest
+from waybill.mapping.transaction_rows import ChangeTexts, digest_of, with_digest
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class MappedDecoding:
                 continue
             counted[place] = True
             if reason != VOID:
-                digests[place] = digest_of(mapped, operation, RowTexts(*images))
+                digests[place] = digest_of(mapped, operation, ChangeTexts(*images))
         return pa.array(counted), digests
 
 

@@ -18,7 +18,7 @@ from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.mapped_names import NAMES, EarlierTables, Met, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
-from waybill.convert.reloading import RELOADED, Reload
+from waybill.convert.reloading import RELOADED, BatchReload
 from waybill.convert.shards import JoinedTables, known_floors, tell_floors
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
@@ -83,7 +83,7 @@ class Decoding:
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
-        self.reload = Reload(context, branch)
+        self.reload = BatchReload(context, branch)
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""

@@ -63,7 +63,7 @@ _ANEW = (
 )
 
 
-class Reload:
+class BatchReload:
     """What a batch takes once more; of any other batch nothing.
 
     Args:

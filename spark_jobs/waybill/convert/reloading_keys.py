@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from waybill.convert.brought_again import Messages
+    from waybill.convert.brought_again import MessageSpan
     from waybill.lake import Branch
     from waybill.report import StageReport
     from waybill.spark_tasks.worker_startup import Make
@@ -129,7 +129,7 @@ class KeysReload:
         """Decode the archive once more, and keep the changes of the keys that are asked for.
 
         Args:
-            upto: as for `waybill.convert.reloading.Reload.take`, and so the rest.
+            upto: as for `waybill.convert.reloading.BatchReload.take`, and so the rest.
             settle: see there.
             decode: see there.
             columns: see there.
@@ -157,7 +157,7 @@ class KeysReload:
         there = lake.read(archive, upto)
         # A full run brings a message again: one of them is taken, and if they differ, the last.
         every = newest_rows(there, MESSAGE_PLACE, lake.commits(archive)).select(*columns.names)
-        found = _Found(every, old, linked)
+        found = _ArchivedChanges(every, old, linked)
         context.progress(
             "convert: the archive is decoded again for %s",
             counted(sum(map(len, linked.numbers.values())), "key"),
@@ -221,13 +221,13 @@ class KeysReload:
 
     def _stay(
         self,
-        found: _Found,
+        found: _ArchivedChanges,
         own: DataFrame,
         frames: tuple[DataFrame, DataFrame, DataFrame],
         linked: _Linked,
         pairs: bool,
         transactions: str,
-    ) -> dict[int, tuple[str, Messages | None]]:
+    ) -> dict[int, tuple[str, MessageSpan | None]]:
         """The groups whose rows stay, with why, and the messages that it is about.
 
         Args:
@@ -240,7 +240,7 @@ class KeysReload:
         """
         log, keys, archive = frames
         old, beside = found.old, named(found.rows.where("outcome IN ('refused', 'skipped')"))
-        stay: dict[int, tuple[str, Messages | None]] = {}
+        stay: dict[int, tuple[str, MessageSpan | None]] = {}
         moves = found.rows.where(_TAKEN).where("old_key IS NOT NULL")
         for name, key, old_key in (
             moves.select(F.expr(QUALIFIED), "key", "old_key").distinct().collect()
@@ -264,7 +264,7 @@ class KeysReload:
 
     def _append(
         self,
-        found: _Found,
+        found: _ArchivedChanges,
         linked: _Linked,
         stay: Mapping[int, object],
         report: StageReport,
@@ -333,7 +333,7 @@ class KeysReload:
     def _tell(
         self,
         linked: _Linked,
-        stay: Mapping[int, tuple[str, Messages | None]],
+        stay: Mapping[int, tuple[str, MessageSpan | None]],
         old: DataFrame,
         own: DataFrame,
         report: StageReport,
@@ -370,7 +370,7 @@ class KeysReload:
         name: str,
         why: str,
         staying: list[int],
-        stay: Mapping[int, tuple[str, Messages | None]],
+        stay: Mapping[int, tuple[str, MessageSpan | None]],
     ) -> str:
         """A sentence on the rows of a table that stay for one reason, without their keys."""
         mine = [group for group in staying if stay[group][0] == why]
@@ -392,7 +392,7 @@ class KeysReload:
         )
 
 
-class _Found:
+class _ArchivedChanges:
     """What the archive has of some keys and of their tables, decoded.
 
     Args:

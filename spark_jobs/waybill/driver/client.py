@@ -24,7 +24,7 @@ def ask(
     Args:
         url: the driver's address, e.g. `http://127.0.0.1:8190`.
         token: the driver's token.
-        order: the fields of `waybill.driver.work.Order`.
+        order: the fields of `waybill.driver.work.StageOrder`.
         tell: is given each line that the stage logs, and its level.
 
     Returns:

@@ -17,7 +17,7 @@ from waybill.mapping.schema_renames import check_schema_renames
 from waybill.mapping.shards import (
     EMPTIED,
     OF_ONE,
-    Emptied,
+    EmptiedShards,
     Several,
     emptied_by,
     of_several,
@@ -25,7 +25,7 @@ from waybill.mapping.shards import (
 )
 from waybill.mapping.statement_tables import StatementTables, spellings_of, subject
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
-from waybill.mapping.table import Event, MappedTable
+from waybill.mapping.table import ChangeContext, MappedTable
 from waybill.mapping.table_renames import check_table_renames
 from waybill.records import ROW_OPERATIONS
 from waybill.suggestions import did_you_mean
@@ -96,7 +96,7 @@ class Mapped(NamedTuple):
     change: Change | None
     why: str | None = None
     sentence: str | None = None
-    emptied: tuple[Emptied, ...] = ()
+    emptied: tuple[EmptiedShards, ...] = ()
 
 
 class ChangeMapper:
@@ -346,7 +346,7 @@ class ChangeMapper:
             made.ddl_text = self.statement(change.ddl_text, mapped)
             if made.ddl_text is None and change.operation != "truncate":
                 return Mapped(None, STATEMENT)
-        event = Event(change.operation, change.source_time, change.sequence)
+        event = ChangeContext(change.operation, change.source_time, change.sequence)
         if change.before is not None:
             made.before = mapped.image(change.before, event, change.after is None)
         if change.after is not None:

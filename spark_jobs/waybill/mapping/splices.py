@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from waybill.mapping.sql import (
     ANSI_QUOTES,
     EXACT,
-    Reading,
+    ParsedStatement,
     UnreadableStatement,
     parse,
     read,
@@ -46,7 +46,7 @@ class Splices:
         dialect: the source's.
     """
 
-    def __init__(self, text: str, reading: Reading, dialect: str) -> None:
+    def __init__(self, text: str, reading: ParsedStatement, dialect: str) -> None:
         self.text, self._way, self._dialect = text, reading.way, dialect
         self.tree = reading.tree.copy()
         self._made: list[tuple[int, int, str]] = []

@@ -63,7 +63,7 @@ class Survey(NamedTuple):
     reached: dict[tuple[str, int], Reached]
 
 
-class Held(NamedTuple):
+class HeldRows(NamedTuple):
     """Rows that wait for the end of their transaction, and rows that did.
 
     Attributes:

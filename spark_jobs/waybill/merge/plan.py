@@ -21,7 +21,7 @@ from waybill.merge.alterations import (
     read_statement,
     with_present_names,
 )
-from waybill.merge.column_changes import Taken, extend
+from waybill.merge.column_changes import TakenChanges, extend
 from waybill.merge.columns_anew import ask_again
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.notations import check_notations, differ
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Plan:
+class MergePlan:
     """The batch.
 
     Attributes:
@@ -85,7 +85,7 @@ def make_plan(
     rebuilt: Collection[str] = (),
     elsewhere: Sequence[Statement] = (),
     rebuilt_keys: Mapping[str, frozenset[str]] = MappingProxyType({}),
-) -> Plan:
+) -> MergePlan:
     """Decide what the batch means for each table.
 
     Args:
@@ -110,7 +110,7 @@ def make_plan(
         SchemaChangeError: a table changed in a way that a person has to decide about, or two tables
             have one name.
     """
-    plan = Plan(MergeState.from_json(before.to_json()), decisions)
+    plan = MergePlan(MergeState.from_json(before.to_json()), decisions)
     before = _begin_anew(plan, before, list(filter(takes, rebuilt)))
     for name in filter(takes, survey.tables):
         # A plan may be made once more, without some tables, and counts statements in the survey.
@@ -142,7 +142,7 @@ def make_plan(
     return plan
 
 
-def _begin_anew(plan: Plan, before: MergeState, names: list[str]) -> MergeState:
+def _begin_anew(plan: MergePlan, before: MergeState, names: list[str]) -> MergeState:
     """Forget what was known of tables that a reload rebuilds; returns what was known of all."""
     plan.anew = {name: before.tables[name] for name in names if name in before.tables}
     if plan.anew:
@@ -153,7 +153,7 @@ def _begin_anew(plan: Plan, before: MergeState, names: list[str]) -> MergeState:
     return before
 
 
-def _begin_keys_anew(plan: Plan, name: str, keys: frozenset[str], before: MergeState) -> None:
+def _begin_keys_anew(plan: MergePlan, name: str, keys: frozenset[str], before: MergeState) -> None:
     """Rows of some keys are made of what the batch brings, and of nothing else."""
     if name in plan.anew or name not in before.tables:
         return
@@ -163,13 +163,13 @@ def _begin_keys_anew(plan: Plan, name: str, keys: frozenset[str], before: MergeS
     table.keys = frozenset(present_key(key, renamed) for key in keys) if renamed else keys
 
 
-def _concerns(plan: Plan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:
+def _concerns(plan: MergePlan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:
     """Whether a statement is looked at for a table."""
     return takes(name) and (not meaning.statement.elsewhere or name in plan.anew)
 
 
 def _rename_columns(
-    plan: Plan,
+    plan: MergePlan,
     read: list[Meaning],
     survey: Survey,
     schemas: dict[str, TableSchema],
@@ -200,7 +200,7 @@ def _rename_columns(
 
 
 def _rename(
-    plan: Plan,
+    plan: MergePlan,
     name: str,
     meaning: Meaning,
     survey: Survey,
@@ -223,7 +223,7 @@ def _rename(
 
 
 def _alter_tables(
-    plan: Plan,
+    plan: MergePlan,
     read: list[Meaning],
     rules: TableRules,
     before: MergeState,
@@ -241,26 +241,26 @@ def _alter_tables(
                 plan.tables[name].statements.append(meaning.statement.text or "")
 
 
-def _table(plan: Plan, name: str, before: MergeState) -> TablePlan:
+def _table(plan: MergePlan, name: str, before: MergeState) -> TablePlan:
     """The plan of a table that only statements of the batch may concern."""
     if name not in plan.tables:
         _plan_table(plan, name, TableSurvey(), before)
     return plan.tables[name]
 
 
-def _plan_table(plan: Plan, name: str, survey: TableSurvey, before: MergeState) -> None:
+def _plan_table(plan: MergePlan, name: str, survey: TableSurvey, before: MergeState) -> None:
     state = plan.state.table(name)
-    taken, was = Taken(name, plan.decisions.find(name), state.stated), plan.anew.get(name)
+    taken, was = TakenChanges(name, plan.decisions.find(name), state.stated), plan.anew.get(name)
     plan.tables[name] = TablePlan(survey, before.table(name), state, taken=taken, was=was)
 
 
-def _keep_place(plan: Plan, statement: Statement) -> None:
+def _keep_place(plan: MergePlan, statement: Statement) -> None:
     """Remember where a statement stands that changes in front of it give its number."""
     if statement.unordered or statement.behind:
         plan.state.add_unnumbered(statement.topic, statement.partition, statement.offset)
 
 
-def _truncate(plan: Plan, statement: Statement, before: MergeState) -> None:
+def _truncate(plan: MergePlan, statement: Statement, before: MergeState) -> None:
     table = _table(plan, statement.qualified, before)
     table.count_unordered(statement)
     _keep_place(plan, statement)
@@ -273,7 +273,7 @@ def _truncate(plan: Plan, statement: Statement, before: MergeState) -> None:
     table.state.truncated = max(table.state.truncated, statement.order)
 
 
-def _rise(plan: Plan, table: TablePlan, statement: Statement) -> None:
+def _rise(plan: MergePlan, table: TablePlan, statement: Statement) -> None:
     """A TRUNCATE or DROP of before takes more rows away."""
     table.risen.append(statement.order)
     if statement.order > table.state.truncated:
@@ -387,7 +387,7 @@ def _is_bag(rule: TableRule, schemas: Sequence[TableSchema]) -> bool:
     return rule.key == () or (bool(schemas) and all(schema.key == () for schema in schemas))
 
 
-def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
+def _read(plan: MergePlan, statements: list[Statement]) -> list[Meaning]:
     """What statements say; the report tells which could not be read."""
     found = []
     for statement in statements:
@@ -415,14 +415,16 @@ def _about(name: str) -> Iterator[None]:
         raise
 
 
-def _warn_renamed(plan: Plan, meaning: Meaning) -> None:
+def _warn_renamed(plan: MergePlan, meaning: Meaning) -> None:
     """Warn of tables with new names, if the lake has one of them."""
     there = plan.state.tables
     if any(name in there and there[name].columns for name in meaning.names):
         plan.warnings += meaning.warnings
 
 
-def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: MergeState) -> None:
+def _alter(
+    plan: MergePlan, meaning: Meaning, name: str, rules: TableRules, before: MergeState
+) -> None:
     """A statement changed the columns of a table.
 
     Raises:
@@ -433,7 +435,7 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
     _keep_place(plan, statement)
     state = plan.state.table(name)
     there = plan.tables.get(name)
-    taken = there.taken if there else Taken(name, plan.decisions.find(name), state.stated)
+    taken = there.taken if there else TakenChanges(name, plan.decisions.find(name), state.stated)
     if statement.again:
         place = place_in(statement.order)
         state.defaults = tuple(d for d in state.defaults if place_in(d.order) != place)
@@ -455,7 +457,7 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
         _table(plan, name, before).defaults += added
 
 
-def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:
+def _empty(plan: MergePlan, statement: Statement, name: str, before: MergeState) -> None:
     """A statement took the rows of a table away."""
     table = _table(plan, name, before)
     state = table.state

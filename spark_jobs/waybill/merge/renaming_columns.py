@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from waybill.merge.alterations import Meaning
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.ddl import Alteration
     from waybill.merge.names_in_log import NamesInLog
     from waybill.merge.state import TableState
@@ -348,7 +348,7 @@ def _rename(state: TableState, renaming: Renaming) -> None:
     """Let all that is known of a table have the new names."""
     names = renaming.names
     taken = [column.lake for column in state.columns if column.name not in names]
-    columns: list[Column] = []
+    columns: list[MergedColumn] = []
     for column in state.columns:
         if column.name in names:
             new = names[column.name]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
 
     from waybill.lake import Branch, Lake
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.renamings import Renaming
     from waybill.merge.state import TableState
 
@@ -57,7 +57,7 @@ def add_future(lake: Lake, table: str, column: str, type_: str, there: Mapping[s
 
 def drop_future(lake: Lake, table: str) -> None:
     """Take away the columns that waited for a branch; call it when the branch is dropped."""
-    names = [name for name in lake.metadata(table).layout.types if is_future(name)]
+    names = [name for name in lake.metadata(table).shape.types if is_future(name)]
     if names:
         listed = ", ".join(quoted(name) for name in names)
         lake.spark.sql(f"ALTER TABLE {quoted(*table.split('.'))} DROP COLUMNS ({listed})")
@@ -82,7 +82,7 @@ def rewrite(
     lake: Lake,
     branch: Branch,
     qualified: str,
-    columns: tuple[Column, ...],
+    columns: tuple[MergedColumn, ...],
     renamings: Iterable[Renaming] = (),
 ) -> int:
     """Copy the rows of a table on its branch, with some of its columns made of the text images.

@@ -22,7 +22,7 @@ from waybill.merge.column_origins import keep_column_origins
 from waybill.merge.comments import comments
 from waybill.merge.held_tables import Parts
 from waybill.merge.increment import Increment
-from waybill.merge.increment_counts import Held
+from waybill.merge.increment_counts import HeldRows
 from waybill.merge.ledger import Ledger
 from waybill.merge.leftovers import clear_table, whole_or_nothing
 from waybill.merge.moved_rows import moved_rows
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch
     from waybill.merge.increment_counts import Survey
-    from waybill.merge.plan import Plan
+    from waybill.merge.plan import MergePlan
     from waybill.merge.state import TableState
     from waybill.merge.table_plans import TablePlan
     from waybill.merge.transactions import Open
-    from waybill.merge.upsert.merging import Plain, Written
+    from waybill.merge.upsert.merging import Plain, WrittenFiles
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
@@ -125,7 +125,7 @@ class _Merge:
         self.report = StageReport(STAGE, context.batch, file=context.spec.digest)
         self.branches: dict[str, str] = {}
         self.made: dict[str, Branch] = {}
-        self.upserted: dict[str, Written] = {}
+        self.upserted: dict[str, WrittenFiles] = {}
         self.not_plain: dict[str, str | None] = {}
         self.schemas: dict[str, TableSchema] = {}
         self.alone = True
@@ -192,7 +192,7 @@ class _Merge:
         again = self._bring_back() if replay else 0
         replaced = self.increment.rebuilt.replaced_since(self.increment.after)
         survey, open_ = self.increment.survey(), self.position.state.open
-        report, held = self.report, Held()
+        report, held = self.report, HeldRows()
         gone = self.position.state.rolled_back
         if open_ or gone or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
@@ -227,7 +227,7 @@ class _Merge:
         self.report.details[TRIED_AGAIN] = True
         return self.increment.bring_back(places)
 
-    def _merge_tables(self, plan: Plan) -> None:
+    def _merge_tables(self, plan: MergePlan) -> None:
         if self.spec.order.ambiguous == "fail":
             # Before any of them is written: it would be emptied of the wrong rows.
             for name, table in plan.tables.items():
@@ -267,7 +267,7 @@ class _Merge:
             if shared is not None:
                 shared.unpersist()
 
-    def _upsert(self, names: list[str], plan: Plan) -> None:
+    def _upsert(self, names: list[str], plan: MergePlan) -> None:
         """Merge the plain ones of some tables."""
         if not self.increment.untouched:
             self.not_plain |= dict.fromkeys(names, "transactions, replays or source times decide")

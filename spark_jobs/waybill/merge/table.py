@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.increment import Increment
     from waybill.merge.state import Default, TableState
 
@@ -134,7 +134,7 @@ class TableMerge:
             },
         )
 
-    def fill(self, column: Column) -> None:
+    def fill(self, column: MergedColumn) -> None:
         """Fill a column that is new in the lake from images that have it already."""
         image = full_image_sql(self.lake, self.branch.table, self.branch.read())
         text = f"from_json({image}, {MAP_OF_TEXTS})[{{name}}]"
@@ -145,7 +145,7 @@ class TableMerge:
             {"name": column.name},
         )
 
-    def _column(self, name: str) -> Column | None:
+    def _column(self, name: str) -> MergedColumn | None:
         return next((column for column in self.state.columns if column.name == name), None)
 
     # Rows.

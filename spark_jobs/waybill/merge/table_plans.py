@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.merge.column_changes import Taken, of_batch
+from waybill.merge.column_changes import TakenChanges, of_batch
 from waybill.merge.renamings import present
 from waybill.spec.decisions import RETYPE
 
 if TYPE_CHECKING:
     from waybill.merge.column_changes import ColumnChange
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.increment_counts import TableSurvey
     from waybill.merge.renamings import Renaming
     from waybill.merge.state import Default, TableState
@@ -22,7 +22,7 @@ NAMED = 20
 """Changes of columns that a report names of each table."""
 
 
-class Reload(NamedTuple):
+class FullReload(NamedTuple):
     """A full reload, as what it does to the rows that are there.
 
     Attributes:
@@ -64,7 +64,7 @@ class TablePlan:
     dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
-    taken: Taken = field(default_factory=partial(Taken, ""))
+    taken: TakenChanges = field(default_factory=partial(TakenChanges, ""))
     statements: list[str] = field(default_factory=list)
     renamings: list[Renaming] = field(default_factory=list)
     was: TableState | None = None
@@ -136,13 +136,13 @@ class TablePlan:
         return self.state.truncated > self.before.truncated
 
     @property
-    def reload(self) -> Reload | None:
+    def reload(self) -> FullReload | None:
         """The full reload that decides what is there, None if something else does."""
         order = max(self.reloads, default="")
         if not self.truncated or self.state.truncated != order:
             return None
         others = [other for other in self.truncates if other not in self.reloads]
-        return Reload(order, max([self.dropped, *self.risen, *others]))
+        return FullReload(order, max([self.dropped, *self.risen, *others]))
 
     @property
     def counted_truncate(self) -> bool:
@@ -150,7 +150,7 @@ class TablePlan:
         return self.truncated and self.state.truncated in self.truncates
 
     @property
-    def to_fill(self) -> tuple[Column, ...]:
+    def to_fill(self) -> tuple[MergedColumn, ...]:
         """Columns that come into the lake after a statement gave rows a default for them."""
         with_default = {self._now(default.column) for default in self.before.defaults}
         there = set(map(self._now, self.before.names))

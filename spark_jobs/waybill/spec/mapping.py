@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from waybill.connections import get_connection
 from waybill.errors import Code, ConfigurationError
-from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
+from waybill.mapping.rules import Added, Join, MappingRule, Mask, Rules
 from waybill.name_patterns import is_pattern
 from waybill.spec.model import Model
 
@@ -198,14 +198,14 @@ class TableMapping(Model):
             raise ValueError(message)
         return self
 
-    def rule(self) -> Rule:
+    def rule(self) -> MappingRule:
         """The rule as plain data.
 
         Raises:
             ConfigurationError: a connection with the key of a mask is missing, or has no password.
         """
         columns = self.columns
-        return Rule(
+        return MappingRule(
             tuple(self.tables),
             self.rename.given(),
             None if columns.keep is None else tuple(columns.keep),

@@ -25,13 +25,13 @@ from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
 from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, OUTBOX, columns_of
 from waybill.records import ROW_OPERATIONS
-from waybill.validate.comparing_messages import Judge
+from waybill.validate.comparing_messages import MessageJudge
 from waybill.validate.rereading import MESSAGE, grouped, place_of, rows_of
 
 if TYPE_CHECKING:
     from waybill.protocol import Decoder
     from waybill.records import Change, TableSchema
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 SAMPLED = 64
 """One of so many changes is decoded one by one although its bytes agree."""
@@ -81,13 +81,13 @@ class Comparison:
         schemas: every schema of the changes by its id.
     """
 
-    def __init__(self, label: str, reader: Reader, schemas: dict[str, TableSchema]) -> None:
+    def __init__(self, label: str, reader: TargetReader, schemas: dict[str, TableSchema]) -> None:
         self._label, self._reader, self._schemas = label, reader, schemas
         self._mapped = MappedChanges(reader.mapping, schemas) if reader.mapping else None
         if self._mapped is not None:
             self._schemas = schemas = self._mapped.schemas
         self._decoder: Decoder = reader.decoder()
-        self._judge = Judge(reader)
+        self._judge = MessageJudge(reader)
         self._written = None if reader.writer is None else reader.writer.batches(schemas)
         self._whole = reader.writer is not None and reader.writer.ends_windows
         self._rows = ChangeBatches(reader.decoder(), "", None, reader.bulk_reader())

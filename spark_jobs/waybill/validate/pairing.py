@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waybill.records import TableSchema
     from waybill.spark_tasks.worker_startup import Make
     from waybill.validate.comparing import Wrong
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 MOST_TIMES = 16
 """In so many stretches, taken all together, a row group of messages may be looked at: each has to
@@ -117,7 +117,7 @@ def compare_in_tasks(
     spark: SparkSession,
     tasks: list[list[PlaceRange]],
     schemas: dict[str, TableSchema],
-    readers: dict[str, Reader],
+    readers: dict[str, TargetReader],
 ) -> Reread:
     """Compare every message with the change that it was made from.
 
@@ -154,7 +154,7 @@ def compare_in_tasks(
 
 
 def _work(
-    tasks: list[list[PlaceRange]], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    tasks: list[list[PlaceRange]], schemas: dict[str, TableSchema], readers: dict[str, TargetReader]
 ) -> Make:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -166,7 +166,7 @@ def _work(
 
 
 def compared(
-    found: list[PlaceRange], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    found: list[PlaceRange], schemas: dict[str, TableSchema], readers: dict[str, TargetReader]
 ) -> pa.RecordBatch:
     """What one task has to tell, topic by topic."""
     comparisons = {label: Comparison(label, reader, schemas) for label, reader in readers.items()}

@@ -119,7 +119,7 @@ class Compared(NamedTuple):
         """What a row is kept under by its key: a digest where the key has masked values.
 
         Args:
-            key: as `RowTexts.key` writes it.
+            key: as `CanonicalRows.key` writes it.
         """
         return digest((key,)).hex() if self._has_masks_in_key else key
 
@@ -267,7 +267,7 @@ def _is_comparable(mask: Mask | None, column: SourceColumn, declared: LogicalTyp
     return has_one_text(column) and has_one_text(column._replace(type=declared))
 
 
-class RowTexts:
+class CanonicalRows:
     """Makes canonical rows of a table of what either side tells.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.merge.columns import Column
+from waybill.merge.columns import MergedColumn
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.state import Default, TableState
 from waybill.merge.table_plans import NAMED, TablePlan
@@ -12,7 +12,7 @@ from waybill.merge.upsert.plain import changed_at_once, not_plain
 
 
 def with_columns(count: int) -> TableState:
-    return TableState(columns=tuple(Column(f"c{n}", f"c{n}", "int") for n in range(count)))
+    return TableState(columns=tuple(MergedColumn(f"c{n}", f"c{n}", "int") for n in range(count)))
 
 
 def test_a_report_names_so_many_columns_and_counts_the_others() -> None:

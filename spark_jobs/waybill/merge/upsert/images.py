@@ -44,7 +44,7 @@ exact_image = msgspec.json.Decoder(dict[str, str | None]).decode
 """Reads one image."""
 
 
-class Texts(NamedTuple):
+class ImageTexts(NamedTuple):
     """What images say.
 
     Attributes:
@@ -58,7 +58,7 @@ class Texts(NamedTuple):
     others: Mask
 
 
-def text_columns(images: Any, names: Sequence[str]) -> Texts:
+def text_columns(images: Any, names: Sequence[str]) -> ImageTexts:
     """Images as columns of texts.
 
     Args:
@@ -74,10 +74,10 @@ def text_columns(images: Any, names: Sequence[str]) -> Texts:
         lacking.append(texts.lacking)
         others.append(texts.others)
     if len(parts) == 1:
-        return Texts(parts[0], lacking[1], others[1])
+        return ImageTexts(parts[0], lacking[1], others[1])
     columns = [pa.concat_arrays(one) for one in zip(*parts, strict=True)]
     columns = columns or [pa.array([], pa.string()) for _ in names]
-    return Texts(columns, np.concatenate(lacking), np.concatenate(others))
+    return ImageTexts(columns, np.concatenate(lacking), np.concatenate(others))
 
 
 class _Images:

@@ -26,7 +26,7 @@ _OTHER_IDENTITIES = ("role_arn", "profile_name", "assume_role_method", "session_
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectPlace:
     """An object, or a folder of objects.
 
     Attributes:
@@ -89,7 +89,7 @@ def is_object_url(path: str) -> bool:
     return path.split("://", 1)[0] in DEFAULT_CONNECTIONS and "://" in path
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> ObjectPlace:
     """What a URL names.
 
     Raises:
@@ -108,10 +108,10 @@ def place_of(url: str) -> Place:
     if not bucket:
         message = f"{url} names no bucket: write {scheme}://bucket/folder"
         raise ConfigurationError(message, code=Code.STORE_ADDRESS)
-    return Place(scheme, connection, bucket, key.strip("/"))
+    return ObjectPlace(scheme, connection, bucket, key.strip("/"))
 
 
-def access_to(place: Place) -> Access:
+def access_to(place: ObjectPlace) -> Access:
     """What the place's connection says.
 
     Without a connection of the default name, AWS's own variables, files and roles are used.
@@ -133,7 +133,7 @@ def access_to(place: Place) -> Access:
     return _access(found, place)
 
 
-def _access(connection: Connection, place: Place) -> Access:
+def _access(connection: Connection, place: ObjectPlace) -> Access:
     extra, name = connection.extra, connection.name
     for key in _OTHER_IDENTITIES:
         if extra.get(key):
