@@ -88,7 +88,7 @@ class Settings(BaseModel):
 
     @property
     def in_bulk(self) -> bool:
-        """Whether many messages can be read at once with these settings."""
+        """Whether messages can be read in bulk with these settings."""
         return True
 
     @property

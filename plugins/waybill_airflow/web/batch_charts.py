@@ -11,7 +11,7 @@ from waybill.report import STAGES
 from waybill.spec.durations import seconds_of
 from waybill_airflow.lateness import LATE_AFTER, late_from
 from waybill_airflow.web.charts import Chart, ChartLimit, StackedBar, bars
-from waybill_airflow.web.wording import length, number
+from waybill_airflow.web.formatting import length, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

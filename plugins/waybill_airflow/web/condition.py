@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.counting import counted
 from waybill_airflow.lateness import LATE_AFTER, is_overdue
-from waybill_airflow.web.wording import age, clock
+from waybill_airflow.web.formatting import age, clock
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -25,8 +25,8 @@ from waybill_airflow.web.condition import (
 )
 from waybill_airflow.web.failed_batches import FAILED, failed_batches
 from waybill_airflow.web.form import Field, form_fields
+from waybill_airflow.web.formatting import clock
 from waybill_airflow.web.source_view import SourceView, source_view
-from waybill_airflow.web.wording import clock
 
 if TYPE_CHECKING:
     from waybill.overview.schema import (

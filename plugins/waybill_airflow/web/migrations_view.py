@@ -10,10 +10,10 @@ from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
 from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
 from waybill_airflow.web.failed_batches import failed_batches
+from waybill_airflow.web.formatting import NOTHING, length, number
 from waybill_airflow.web.known_migrations import known_migrations
 from waybill_airflow.web.lake_outlines import outlines
 from waybill_airflow.web.source_view import SourceView, source_view
-from waybill_airflow.web.wording import NOTHING, length, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

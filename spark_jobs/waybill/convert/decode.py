@@ -182,7 +182,7 @@ class Decoding:
     def _again(self) -> list[str] | None:
         """Batches whose refused messages are decoded once more, None for all of them.
 
-        A run that drops what the gate holds, or that follows a decision to drop it, starts anew
+        A run that drops what the gate holds, or that follows a decision to drop it, starts over
         with all of it, so it gives another try to what was refused since the gate last let
         something through. If it did not, those messages would be counted against it although their
         cause is fixed.
@@ -200,7 +200,7 @@ class Decoding:
     def _replay(self, span: Span, batches: list[str] | None, report: StageReport) -> bool:
         """Decode refused messages once more; rows of theirs that were taken stay.
 
-        What was refused before is no longer in quarantine, what is refused again is so anew.
+        What was refused before is no longer in quarantine, what is refused again is there again.
 
         Args:
             span: of the archive, what the batch decodes anyway.

@@ -1,6 +1,6 @@
 """Single keys of tables once more, from the archive: what a reload of keys decodes and replaces.
 
-The rows of these keys begin anew, of all changes that the archive has of them. A key that changes
+The rows of these keys are rebuilt from all changes that the archive has of them. A key that changes
 gave the rows of another one, or the other way round, takes that one along
 (`waybill.convert.linked_keys`). Such a group of keys is replaced only if that is provably right
 (`waybill.convert.keys_brought_again`); otherwise the batch brings nothing of it, and its rows stay.
@@ -61,7 +61,7 @@ NO_MESSAGE = "that no message is about"
 """How that detail counts keys that no change has, before the reload or in it."""
 
 MOST = 10_000
-"""Keys of a table, with those that are linked to them; of more the whole table is made anew."""
+"""Keys of a table, with those that are linked to them; of more the whole table is rebuilt."""
 
 _TAKEN = "outcome IN ('ok', 'waiting')"
 
@@ -101,7 +101,7 @@ class KeysReload:
         counting: the rows of `changes` that count, of some.
 
     Attributes:
-        replaced: what counts no more, with a mark for each key that begins anew.
+        replaced: what counts no more, with a mark for each key that is rebuilt.
         names: the tables of these.
     """
 
@@ -140,7 +140,7 @@ class KeysReload:
             How many rows came, those that were left out among them.
 
         Raises:
-            ConfigurationError: no key can be made anew; says what to do instead.
+            ConfigurationError: no key can be rebuilt; says what to do instead.
         """
         context, lake = self.context, self.context.lake
         archive = lake.log("archive")
@@ -269,10 +269,10 @@ class KeysReload:
         stay: Mapping[int, object],
         report: StageReport,
     ) -> int:
-        """Write what comes of the keys that begin anew; returns how many rows came in all."""
+        """Write what comes of the keys that are rebuilt; returns how many rows came in all."""
         spark, rows = self.context.spark, found.rows
-        anew = [(name, key) for name, key, group in linked.keys if group not in stay]
-        begin = F.broadcast(local_rows(spark, anew, f"{NAME} string, key string"))
+        rebuilt = [(name, key) for name, key, group in linked.keys if group not in stay]
+        begin = F.broadcast(local_rows(spark, rebuilt, f"{NAME} string, key string"))
         with_name = rows.withColumn(NAME, F.expr(QUALIFIED))
         taken = with_name.where(_TAKEN)
         own = taken.join(begin, [NAME, "key"], "left_semi")
@@ -296,7 +296,7 @@ class KeysReload:
     def _replace(
         self, old: DataFrame, names: DataFrame, linked: _Linked, stay: Mapping[int, object]
     ) -> None:
-        """Let go of what earlier batches brought of the keys that begin anew.
+        """Forget what earlier batches brought of the keys that are rebuilt.
 
         Args:
             old: their changes that count.

@@ -1,4 +1,4 @@
-"""Converts blocks of lines: at once where that pays, else message by message."""
+"""Converts blocks of lines: in bulk where that pays, else message by message."""
 
 from __future__ import annotations
 

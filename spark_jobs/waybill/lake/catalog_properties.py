@@ -17,7 +17,7 @@ POSTGRES = {
     "jdbc.connectTimeout": "10",
     "jdbc.socketTimeout": "60",
     "jdbc.tcpKeepAlive": "true",
-    # A connection of the pool that the server has ended is made anew, not given up.
+    # A connection of the pool that the server has ended is made again, not given up.
     "retryable_status_codes": "57P01,57P02,57P03",
 }
 

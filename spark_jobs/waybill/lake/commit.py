@@ -442,7 +442,7 @@ class Branch:
     def _check_there(self) -> None:
         """Raise ConflictError if another run has taken the branch away.
 
-        Iceberg would make it anew, from main; on that one this run must not go on.
+        Iceberg would make it again, from main; on that one this run must not go on.
         """
         if self._there and self.name not in self._catalog.metadata(*self._path).refs:
             raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN)

@@ -1,4 +1,4 @@
-"""Which data files of a snapshot can hold the rows that are asked for, told by its manifests.
+"""Which data files of a snapshot can hold the requested rows, according to its manifests.
 
 Format: Iceberg specification, "Manifests" and "Manifest Lists"; bounds as in "Single-value
 serialization".
@@ -343,7 +343,7 @@ def _bounds(entries: list[dict[str, Any]] | None, types: Mapping[int, str]) -> d
 def _least(
     lower: dict[int, Any], file: dict[str, Any], by: Sequence[int | None]
 ) -> tuple[tuple[bool, Any], ...]:
-    """What no row of a file comes before; where nothing is told, or null is, the very first."""
+    """What no row of a file comes before; where no bound is stated, or null is, the very first."""
     nulls = {one["key"]: one["value"] for one in file["null_value_counts"] or ()}
     least: list[tuple[bool, Any]] = []
     for id_ in by:

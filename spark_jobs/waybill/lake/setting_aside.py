@@ -23,7 +23,7 @@ def set_aside(lake: Lake, branch: Branch) -> None:
 
     Most often nothing has to be done. Where another program has written main since, which showed
     it none of these rows, they are brought back. Where an earlier version has left them in files
-    among the others, these files are written anew, once.
+    among the others, these files are rewritten, once.
 
     Args:
         lake: the lake.

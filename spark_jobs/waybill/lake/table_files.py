@@ -37,7 +37,7 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
             path = str(file.location())
             deletes = []
             listed = task.deletes()
-            # To be told by an error that a list is at its end takes longer than all of its reading.
+            # An error at the end of the list would take longer than reading the whole list.
             for number in range(listed.size()):
                 delete = listed.get(number)
                 known = catalog.opened_by_tasks(str(delete.location()))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from waybill.types import LogicalType
 
 Truth = bool | None | UnsetType
-"""True, false, unknown because of a null (None), or not told by the message (UNSET)."""
+"""True, false, unknown because of a null (None), or not stated by the message (UNSET)."""
 
 FUNCTIONS = ("COALESCE", "LENGTH", "LOWER", "UPPER")
 """What a condition may call."""

@@ -123,7 +123,7 @@ def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
 
     Args:
         operation: `truncate`, `ddl` or `other`.
-        text: the statement, None where none is told.
+        text: the statement, None where none is stated.
         mapped: the table that it is about.
 
     Raises:
@@ -145,17 +145,17 @@ def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
 _KEPT_AS = "emptied_tables"
 
 
-def told_emptied(emptied: tuple[EmptiedShards, ...]) -> str:
+def emptied_as_json(emptied: tuple[EmptiedShards, ...]) -> str:
     """As it is kept with the row of the statement, beside what envelopes carry on."""
     return json.dumps({_KEPT_AS: [one._asdict() for one in emptied]})
 
 
 def read_emptied(extra: str | None) -> tuple[EmptiedShards, ...]:
-    """What `told_emptied` kept; nothing where a row has something else there."""
-    told = {} if extra is None or _KEPT_AS not in extra else json.loads(extra)
+    """What `emptied_as_json` kept; nothing where a row has something else there."""
+    kept = {} if extra is None or _KEPT_AS not in extra else json.loads(extra)
     return tuple(
         EmptiedShards(**{**one, "tables": tuple(one["tables"]), "of": tuple(one["of"])})
-        for one in told.get(_KEPT_AS, ())
+        for one in kept.get(_KEPT_AS, ())
     )
 
 
@@ -166,7 +166,7 @@ def of_several(text: str | None, tables: StatementTables) -> Several | None:
     single table that is not the message's.
 
     Args:
-        text: the statement, None where none is told.
+        text: the statement, None where none is stated.
         tables: what becomes of the tables that it names.
 
     Returns:

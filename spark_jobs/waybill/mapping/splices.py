@@ -1,6 +1,6 @@
 """New names in the text of a statement, and parts that are left out; all else stays as it is.
 
-Nothing is written anew: what one database's SQL means in the words of another one, such as `int8`,
+Nothing is rephrased: what one database's SQL means in the words of another one, such as `int8`,
 would be another type. Whether the text says what is meant is seen by reading it again.
 """
 

@@ -135,7 +135,7 @@ class MappedTable:
         self._take = _several(fields)
         apart = {one.place for one in taken if _stays_apart(schema.names[one.place], rules, schema)}
         gone = (name for place, name in enumerate(schema.names) if place not in apart)
-        self._alike = next(gone, None)
+        self._indistinct = next(gone, None)
         """A column of which different values become the same, None where there is none."""
         self._added = list(added.values())
         self._same_for_all = [self._constant(what) for what in self._added]
@@ -250,7 +250,7 @@ class MappedTable:
                 "at the targets only, or declare a key under tables"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
-        column = self._alike
+        column = self._indistinct
         if shared_ids and column is not None:
             message = (
                 f"{why}, and without those of {column} two rows may become one: mask it by sha256 "
@@ -269,11 +269,11 @@ class MappedTable:
 
     def _check_names(self, names: list[str]) -> None:
         # A source may have names that differ by case; no mapping makes any.
-        alike, own = Counter(name.casefold() for name in names), set(self.source.names)
+        spellings, own = Counter(name.casefold() for name in names), set(self.source.names)
         twice = [
             name
             for name in names
-            if alike[name.casefold()] > 1 and (name not in own or names.count(name) > 1)
+            if spellings[name.casefold()] > 1 and (name not in own or names.count(name) > 1)
         ]
         if twice:
             message = (

@@ -159,7 +159,7 @@ def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> 
     """See that no table loses what hides its columns with its name.
 
     Args:
-        text: a statement, None where none is told.
+        text: a statement, None where none is stated.
         source: the table that its message names.
         rules: the mapping.
 

@@ -22,9 +22,9 @@ from waybill.merge.alterations import (
     with_present_names,
 )
 from waybill.merge.column_changes import TakenChanges, extend
-from waybill.merge.columns_anew import ask_again
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.notations import check_notations, differ
+from waybill.merge.rebuilt_columns import ask_again
 from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
 from waybill.merge.renamings import above, instead, present_key, renaming_error
 from waybill.merge.state import (
@@ -59,7 +59,7 @@ class MergePlan:
         tables: what it brings, by qualified name.
         warnings: what a person should know.
         unordered: whether any of its changes or statements has no sequence id.
-        anew: what was known of the tables that begin anew with it.
+        rebuilt: what was known of the tables that it rebuilds.
     """
 
     state: MergeState
@@ -67,7 +67,7 @@ class MergePlan:
     tables: dict[str, TablePlan] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     unordered: bool = False
-    anew: dict[str, TableState] = field(default_factory=dict)
+    rebuilt: dict[str, TableState] = field(default_factory=dict)
 
 
 def make_plan(
@@ -100,18 +100,18 @@ def make_plan(
         batch: id of the batch.
         takes: whether it is about a table, by its qualified name; nothing is said of the others.
         log: asks the log, for tables with columns whose new names are mapped.
-        rebuilt: tables that begin anew with the batch, as a reload brings all of their changes.
+        rebuilt: tables that the batch rebuilds, as a reload brings all of their changes.
         elsewhere: statements of earlier batches, for these tables alone: what messages say of them
             that name another table, or none.
-        rebuilt_keys: keys of other tables that begin anew, as a reload brings all of their changes.
+        rebuilt_keys: keys of other tables that it rebuilds, as a reload brings all their changes.
 
     Raises:
-        ConfigurationError: the key of a table cannot be told and the migration declares none.
+        ConfigurationError: the key of a table is not known and the migration declares none.
         SchemaChangeError: a table changed in a way that a person has to decide about, or two tables
             have one name.
     """
     plan = MergePlan(MergeState.from_json(before.to_json()), decisions)
-    before = _begin_anew(plan, before, list(filter(takes, rebuilt)))
+    before = _begin_rebuild(plan, before, list(filter(takes, rebuilt)))
     for name in filter(takes, survey.tables):
         # A plan may be made once more, without some tables, and counts statements in the survey.
         _plan_table(plan, name, deepcopy(survey.tables[name]), before)
@@ -134,7 +134,7 @@ def make_plan(
     # The columns of the batch are known by now, so it does not matter where batches were cut.
     _alter_tables(plan, read, rules, before, concerns)
     for name in filter(takes, rebuilt_keys):
-        _begin_keys_anew(plan, name, rebuilt_keys[name], before)
+        _begin_key_rebuild(plan, name, rebuilt_keys[name], before)
     for table in plan.tables.values():
         table.keep_changes(batch)
     places = any(table.survey.places for table in plan.tables.values())
@@ -142,20 +142,22 @@ def make_plan(
     return plan
 
 
-def _begin_anew(plan: MergePlan, before: MergeState, names: list[str]) -> MergeState:
+def _begin_rebuild(plan: MergePlan, before: MergeState, names: list[str]) -> MergeState:
     """Forget what was known of tables that a reload rebuilds; returns what was known of all."""
-    plan.anew = {name: before.tables[name] for name in names if name in before.tables}
-    if plan.anew:
+    plan.rebuilt = {name: before.tables[name] for name in names if name in before.tables}
+    if plan.rebuilt:
         before = MergeState.from_json(before.to_json())
-    for name in plan.anew:
+    for name in plan.rebuilt:
         before.tables[name], plan.state.tables[name] = TableState(), TableState()
         _plan_table(plan, name, TableSurvey(), before)
     return before
 
 
-def _begin_keys_anew(plan: MergePlan, name: str, keys: frozenset[str], before: MergeState) -> None:
+def _begin_key_rebuild(
+    plan: MergePlan, name: str, keys: frozenset[str], before: MergeState
+) -> None:
     """Rows of some keys are made of what the batch brings, and of nothing else."""
-    if name in plan.anew or name not in before.tables:
+    if name in plan.rebuilt or name not in before.tables:
         return
     table = _table(plan, name, before)
     # No reload takes keys of a table with renamed columns, so all of these came after it.
@@ -165,7 +167,7 @@ def _begin_keys_anew(plan: MergePlan, name: str, keys: frozenset[str], before: M
 
 def _concerns(plan: MergePlan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:
     """Whether a statement is looked at for a table."""
-    return takes(name) and (not meaning.statement.elsewhere or name in plan.anew)
+    return takes(name) and (not meaning.statement.elsewhere or name in plan.rebuilt)
 
 
 def _rename_columns(
@@ -250,7 +252,7 @@ def _table(plan: MergePlan, name: str, before: MergeState) -> TablePlan:
 
 def _plan_table(plan: MergePlan, name: str, survey: TableSurvey, before: MergeState) -> None:
     state = plan.state.table(name)
-    taken, was = TakenChanges(name, plan.decisions.find(name), state.stated), plan.anew.get(name)
+    taken, was = TakenChanges(name, plan.decisions.find(name), state.stated), plan.rebuilt.get(name)
     plan.tables[name] = TablePlan(survey, before.table(name), state, taken=taken, was=was)
 
 
@@ -319,7 +321,7 @@ def _schemas_used(
 
 
 def _forget_void(state: TableState) -> None:
-    """Let go of what statements said about rows that a newer TRUNCATE or DROP took away."""
+    """Forget what statements said about rows that a newer TRUNCATE or DROP took away."""
     state.defaults = tuple(d for d in state.defaults if d.order > state.truncated)
     state.dropped = {n: order for n, order in state.dropped.items() if order > state.truncated}
     below = state.dropped_below.items()
@@ -446,8 +448,8 @@ def _alter(
         # Every row that it concerned is gone.
         return
     added, warnings = alter(state, statement, alteration, taken)
-    counts_anew = state.key == () and state.dropped_below != before.table(name).dropped_below
-    if there is None and (taken.changes or counts_anew):
+    recounts = state.key == () and state.dropped_below != before.table(name).dropped_below
+    if there is None and (taken.changes or recounts):
         _table(plan, name, before).taken = taken
     plan.warnings += [] if statement.again else warnings
     if added:

@@ -1,6 +1,6 @@
 """Rewrites a table whose columns get types that they cannot be promoted to, or other names.
 
-Every row is copied on the branch, with the values of these columns made anew of its text image:
+Every row is copied on the branch, with the values of these columns made again from its text image:
 exactly, or not at all. Where names change, text images and keys get the new ones.
 (`waybill.lake.future_columns` tells how columns become visible.)
 """
@@ -104,9 +104,9 @@ def rewrite(
         return 0
     rows = with_full_images(lake, branch.table, branch.read())
     names = rows.columns
-    if told := present_names(renamings):
-        texts = {name: renamed_text(F.col(name), told) for name in (own.KEY, own.IMAGE)}
-        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), told)})
+    if renamed := present_names(renamings):
+        texts = {name: renamed_text(F.col(name), renamed) for name in (own.KEY, own.IMAGE)}
+        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), renamed)})
     made = [column for column in columns if column.lake in branch.becomes]
     # A column of the source may have any name, so a row is kept together.
     whole = rows.select(

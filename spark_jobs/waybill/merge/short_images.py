@@ -6,7 +6,7 @@ with `~`, and a JSON object of all columns that the image has follows, in which 
 - `"~"` where its text is the standard text of the value in the column of that name
   (`waybill.merge.standard_texts`);
 - `"~19"` where it is the first 19 characters of that, and `"~19Z"` where a Z follows: times are
-  told to the second, or with as many digits as the source has;
+  stated to the second, or with as many digits as the source has;
 - `"=1.10"` where it is 1.10; and null where it is null.
 
 So whoever finds no value where the image leaves a text out knows that the value is gone.
@@ -18,7 +18,7 @@ what a row has does not depend on what the migration says by now.
 
 Only a column that is called the same in the source and in the lake is left out, and only where the
 lake's type is the very one of the column. So no later change of names or types has to be known to
-read it: a column is renamed or rewritten by rows that are written anew, which state their texts
+read it: a column is renamed or rewritten by rows that are rewritten, which state their texts
 until a later change writes them once more.
 """
 

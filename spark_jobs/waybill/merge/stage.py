@@ -41,7 +41,7 @@ from waybill.merge.upsert.merging import (
     plain_table,
     upsert,
 )
-from waybill.merge.upsert.plain import changed_at_once, not_plain
+from waybill.merge.upsert.plain import changed_in_place, not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import COLUMN_CHANGES, SOURCES, TABLES_HELD, TRIED_AGAIN, StageReport
@@ -69,7 +69,7 @@ GONE = "gone by reload"
 OF_HELD = "changes of tables that waited"
 REPLACED = "reloaded"
 REBUILT_FROM = "rows before the rebuild"
-KEYS_ANEW = "rows that were rebuilt"
+KEYS_REBUILT = "rows that were rebuilt"
 BY_SPARK = "merged by Spark"
 KEYS_BY_SPARK = "keys merged by Spark"
 
@@ -161,8 +161,8 @@ class _Merge:
             self.increment, self.schemas, self.alone = part.increment, part.schemas, part.alone
             # What waited may be many times what the batch brings.
             self.size = (sizes if part.increment is increment else self._cut_shuffles())["bytes"]
-            anew = {n: one.keys or None for n, one in part.plan.tables.items() if one.anew}
-            if self.ledger.forget_refused(self.context.batch, anew):
+            rebuilds = {n: one.keys or None for n, one in part.plan.tables.items() if one.rebuilds}
+            if self.ledger.forget_refused(self.context.batch, rebuilds):
                 report.details[TRIED_AGAIN] = True
             self._merge_tables(part.plan)
             tables |= part.plan.tables
@@ -323,11 +323,11 @@ class _Merge:
         """The branch of a table, made when it is first needed."""
         branch = self.made.get(name)
         if branch is None:
-            anew = plan.was is not None
+            rebuilds = plan.was is not None
             clear_table(self.lake, self.lake.merged(name), self.began_ms)
-            retyped = plan.state.names if anew else plan.retyped
+            retyped = plan.state.names if rebuilds else plan.retyped
             table, becomes = prepare(
-                *(self.lake, name, plan.state, retyped, plan.moved, anew),
+                *(self.lake, name, plan.state, retyped, plan.moved, rebuilds),
                 text_images=self.spec.lake.text_images,
             )
             described = [s for s in self.schemas.values() if s.qualified_name == name]
@@ -338,7 +338,7 @@ class _Merge:
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             branch.becomes = becomes
             self.branches[table] = branch.name
-            if anew:
+            if rebuilds:
                 branch.empty()
             else:
                 set_aside(self.lake, branch)
@@ -441,10 +441,10 @@ class _Merge:
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
-            self.not_plain[name] = changed_at_once(plan)
+            self.not_plain[name] = changed_in_place(plan)
             self._account(name, plan, 0, 0)
         if plan.keys:
-            self.report.details[name][KEYS_ANEW] = forgotten
+            self.report.details[name][KEYS_REBUILT] = forgotten
         if plan.reload is not None:
             gone = mark_gone(self.lake, branch, plan.reload, self.context.batch)
             self.report.details[name][GONE] = gone
@@ -490,7 +490,7 @@ class _Merge:
         if plan.accepted:
             accepted = msgspec.to_builtins(plan.accepted[:NAMED])
             report.details[name][COLUMN_CHANGES] = accepted
-        if columns := plan.told_of_columns:
+        if columns := plan.column_sentences:
             report.details[name]["columns"] = columns
         if reason := self.not_plain.get(name):
             report.details[name][BY_SPARK] = reason

@@ -77,7 +77,7 @@ class TableMerge:
     # What goes.
 
     def forget(self, keys: Collection[str]) -> int:
-        """Take away the rows and tombstones of keys that begin anew; returns how many there were.
+        """Take away the rows and tombstones of keys that are rebuilt; returns how many there were.
 
         As if none of their changes had come yet: those that count are in the increment.
         """
@@ -171,7 +171,7 @@ class TableMerge:
             moves: whether rows got other keys.
         """
         outcome = Outcome(open_rows=self.state.open_rows)
-        anew = self.settling.from_anew(reached, late_columns, moves)
+        refolded = self.settling.keys_to_refold(reached, late_columns, moves)
         if self.state.truncated:
             newest = newest.where(F.col("order") > self.state.truncated)
         candidates = typed(newest, self.state.columns)
@@ -179,8 +179,8 @@ class TableMerge:
         wide = len(self.state.columns) > WIDE
         if wide:
             candidates = candidates.select(*newest.columns, "unsettled")
-        if anew is not None:
-            candidates = candidates.join(anew, "key", "left_anti")
+        if refolded is not None:
+            candidates = candidates.join(refolded, "key", "left_anti")
         candidates = candidates.persist()
         settled = candidates.where("NOT unsettled")
         parts = [self.settling.part(typed(settled, self.state.columns) if wide else settled)]
@@ -189,17 +189,17 @@ class TableMerge:
             if not unsettled.isEmpty():
                 parts.append(self.settling.chained(unsettled, effects, outcome))
             unchanged = 0
-            if anew is not None:
-                more, unchanged = self.settling.anew(anew, outcome)
+            if refolded is not None:
+                more, unchanged = self.settling.refolded(refolded, outcome)
                 parts += more
             source = parts[0]
             for part in parts[1:]:
                 source = source.unionByName(part)
-            outcome.out = self._write(source, few and anew is None) - unchanged
+            outcome.out = self._write(source, few and refolded is None) - unchanged
         finally:
             candidates.unpersist()
-            if anew is not None:
-                anew.unpersist()
+            if refolded is not None:
+                refolded.unpersist()
         return outcome
 
     def merge_doubtful(self, winners: pa.Table | None, effects: DataFrame) -> Outcome:

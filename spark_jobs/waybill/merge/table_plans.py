@@ -51,8 +51,8 @@ class TablePlan:
         taken: what is decided about changes of its columns, and those that the batch brings.
         statements: texts of those that altered it, oldest first.
         renamings: what the batch's statements renamed, where it is mapped.
-        was: what was known of a table that begins anew with the batch; None of any other.
-        keys: keys whose rows begin anew with the batch, where the table does not.
+        was: what was known of a table that the batch rebuilds; None of any other.
+        keys: keys whose rows the batch rebuilds, where it does not rebuild the table.
     """
 
     survey: TableSurvey
@@ -76,8 +76,8 @@ class TablePlan:
         return self.bag or (self.before.key == () and not self.survey.rows)
 
     @property
-    def anew(self) -> bool:
-        """Whether the table begins anew with the batch, or some of its rows do."""
+    def rebuilds(self) -> bool:
+        """Whether the batch rebuilds the table, or some of its rows."""
         return self.was is not None or bool(self.keys)
 
     def count_unordered(self, statement: Statement) -> None:
@@ -96,19 +96,19 @@ class TablePlan:
 
     @property
     def accepted(self) -> tuple[ColumnChange, ...]:
-        """Changes of its columns that the batch made, unless the table begins anew."""
+        """Changes of its columns that the batch made, unless it rebuilds the table."""
         return self.state.changes if self.taken.changes and self.was is None else ()
 
     @property
-    def told_of_columns(self) -> list[str]:
+    def column_sentences(self) -> list[str]:
         """What the batch did to the columns, in words, as far as a report names it."""
         sentences = [one.sentence for one in self.accepted]
-        told = [*sentences, *self.state.added_again(self.before), *self.made_anew]
-        return told if len(told) <= NAMED else [*told[:NAMED], f"and {len(told) - NAMED} more"]
+        named = [*sentences, *self.state.added_again(self.before), *self.rebuilt_columns]
+        return named if len(named) <= NAMED else [*named[:NAMED], f"and {len(named) - NAMED} more"]
 
     @property
-    def made_anew(self) -> list[str]:
-        """What becomes of the columns of a table that begins anew, in words."""
+    def rebuilt_columns(self) -> list[str]:
+        """What becomes of the columns of a table that is rebuilt, in words."""
         if self.was is None:
             return []
         gone = [one.name for one in self.was.columns if self.state.column(one.name) is None]

@@ -2,7 +2,7 @@
 
 Only transactions that a `begin` announced can be known to be open. Rows that name one and are
 merged before their `begin` arrives are not called back. Rows of one that was rolled back never
-show, however late they come again, until its name begins anew.
+show, however late they come again, until its name begins again.
 
 What sources name their transactions by decides which rows belong to one, and what else ends it:
 
@@ -16,7 +16,7 @@ What sources name their transactions by decides which rows belong to one, and wh
 - everything else: equal texts.
 
 Sources of the first three kinds send what was committed, nothing else. So after the longest wait
-theirs are let go, with a warning; a transaction of any other source might still be rolled back.
+theirs are merged as they are, with a warning; one of any other source might still be rolled back.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class RolledBack(msgspec.Struct, frozen=True):
         id: as its `begin` names it.
         end: how its `rollback` names it, where its `begin` was read.
         batches: those that brought rows of it which were not merged.
-        again: whether its name has begun anew, so that rows are those of another transaction.
+        again: whether its name has begun again, so that rows are those of another transaction.
     """
 
     id: str
@@ -161,7 +161,7 @@ class TransactionVerdict(NamedTuple):
         released: of earlier batches, committed since: their rows are merged now.
         dropped: of earlier batches, rolled back since: their rows never are.
         gone: transactions that were rolled back, in this batch or before.
-        warnings: sentences about transactions that were let go as they are.
+        warnings: sentences about transactions that were merged as they are.
     """
 
     open: tuple[Open, ...] = ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from waybill.overview.commits import Commits, SnapshotLine
 
 MOST_COUNTED = 100_000
-"""Refused rows are counted one by one up to so many; see `quarantine`."""
+"""Refused rows are counted individually up to so many; see `quarantine`."""
 
 REFUSED_ROWS = {"changes": "outcome", "outbox": "outcome", "merges": "kind"}
 """The tables that hold what was refused, and the column that says so."""
@@ -88,8 +88,8 @@ def lag_of(commits: Commits) -> PublishLag:
 def quarantine(lake: History, commits: Commits, before: Quarantine | None) -> Quarantine:
     """How many refused rows wait for another try.
 
-    What a batch refuses is added to what was counted before. Rows are counted one by one only where
-    that does not do: at first, where commits in between have expired, and after a replay.
+    What a batch refuses is added to what was counted before. Rows are counted individually
+    only where that is not enough: first, where commits between have expired, and after a replay.
     """
     newest = {name: line.commits[0].snapshot for name, line in _refusing(commits) if line.commits}
     added = None if before is None else _added(commits, before)

@@ -26,7 +26,7 @@ def keep_overview(migration: Migration, lake: History, worked: str | None = None
     """Write what people see of the migration (`waybill.overview`).
 
     Whoever calls has committed by now, so that nothing that goes wrong here may make them fail: the
-    next stage writes all of it anew.
+    next stage writes all of it again.
 
     Args:
         migration: the migration.

@@ -72,7 +72,7 @@ def changes_of_row(
 ) -> RowChanges:
     """The changes of a row, whichever batch brought them, with what became of each.
 
-    Of a table that a reload has made anew these are the changes as it was made of them.
+    Of a table that a reload has rebuilt, these are the changes as it was made of them.
 
     Args:
         lake: the lake.

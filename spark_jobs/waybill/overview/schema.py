@@ -15,7 +15,7 @@ import msgspec
 from waybill.report import as_texts, without_rows
 
 VERSION = 1
-"""Raised when a field changes its meaning. Files of another version are written anew."""
+"""Raised when a field changes its meaning. Files of another version are rewritten."""
 
 DONE, PART, HELD, DROPPED, TAKEN, WAITING = (
     "done",
@@ -205,7 +205,7 @@ class BatchLine(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         batch: its id.
-        mark: of the content of its file, so that one that changed is written anew.
+        mark: of the content of its file, so that one that changed is rewritten.
         state: see `BatchAccount`.
         began: when its first stage was committed.
         ended: when its last one was.

@@ -52,7 +52,7 @@ class FilesPlan:
         next_number: the number of the next new file.
         left_out: names of files whose suffix is not the layout's, of links that lead to no file or
             to one that is read under another name, and of devices.
-        other: names of files that are read anew at the positions of other content.
+        other: names of files that are read again at the positions of other content.
         topic: see `FilesCursor`.
     """
 

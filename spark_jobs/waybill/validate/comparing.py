@@ -1,11 +1,11 @@
 """Holds messages to publish against their changes column by column, in a task that has both.
 
-Messages are decoded at once, as a source's are, and what comes out stands beside the change: where
+Messages are decoded in bulk, as a source's are, and what comes out stands beside the change: where
 table, key and row are the same bytes, the message says what the change says. So it does of the
 order where the sequence ids are the same, or the change, written once more, gives the same message.
 A target whose messages say where windows end has to have the same bytes throughout.
-Everything else is decoded one by one and compared in full. Decoding at once shares its kernels with
-encoding at once, so one change of every kind and every `SAMPLED`th take the exact way besides.
+Everything else is decoded individually and compared in full. Bulk decoding shares its kernels with
+bulk encoding, so one change of every kind and every `SAMPLED`th are decoded exactly besides.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from waybill.validate.readers import TargetReader
 
 SAMPLED = 64
-"""One of so many changes is decoded one by one although its bytes agree."""
+"""One of so many changes is decoded individually although its bytes agree."""
 
 MINE = columns_of(CHANGES, *CHANGE.names, "table", "key")
 """What comparing takes of a change."""
@@ -96,7 +96,7 @@ class Comparison:
         self.topics: Counter[str] = Counter()
         """Changes that were held against their messages, by topic."""
         self.one_by_one = 0
-        """Those of them whose messages were decoded one by one."""
+        """Those of them whose messages were decoded individually."""
 
     def compare(self, changes: pa.Table, messages: pa.Table) -> Iterator[Wrong]:
         """Compare some messages with all changes that they can come from.
@@ -116,7 +116,7 @@ class Comparison:
         same = np.zeros(len(pairs.starts), np.bool_)
         if self._at_once:
             same = self._same(pairs)
-            # Where hardly anything has but one text, decoding at once comes on top.
+            # Where hardly anything has but one text, bulk decoding comes on top.
             self._at_once = bool(2 * np.count_nonzero(same) >= len(same))
         exact = np.flatnonzero(~same | self._sampled(pairs))
         self.one_by_one += len(exact)
@@ -136,7 +136,7 @@ class Comparison:
         yield from wrong
 
     def _same(self, pairs: _Pairs) -> Any:
-        """The changes whose messages, decoded at once, come back in the same bytes."""
+        """The changes whose messages, decoded in bulk, come back in the same bytes."""
         decoded = self._decoded(pairs.messages)
         group = pairs.group[decoded.column("offset").to_numpy()]
         row = _whole_rows(decoded) & _is(decoded, "outcome", "ok") & _null(decoded, "half")
@@ -261,7 +261,7 @@ class Comparison:
         return sampled
 
     def _differing(self, pairs: _Pairs, some: Any, decoder: Decoder) -> Iterator[Wrong]:
-        """Those of some changes whose messages, decoded one by one, say something else."""
+        """Those of some changes whose messages, decoded individually, say something else."""
         there = some[pairs.found[some]]
         expected: dict[tuple[Any, ...], Change] = {}
         wanted = pairs.change[there]

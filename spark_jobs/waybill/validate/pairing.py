@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waybill.validate.readers import TargetReader
 
 MOST_TIMES = 16
-"""In so many stretches, taken all together, a row group of messages may be looked at: each has to
+"""In so many ranges, taken all together, a row group of messages may be looked at: each has to
 leave out what belongs to the others."""
 
 _DDL = "topic string, compared bigint, undecodable bigint, different bigint, examples string"
@@ -52,7 +52,7 @@ class PlaceRange(NamedTuple):
     """Changes that follow one another, and where the messages made from them are.
 
     Attributes:
-        after: the place that the stretch begins behind, None for the very beginning.
+        after: the place that the range begins behind, None for the very beginning.
         upto: the last place in it, None for the very end.
         changes: the row groups of the changes.
         messages: by target the row groups with messages of such places, and maybe of others.
@@ -104,7 +104,7 @@ def place_ranges(
 
 
 def tasks_of(found: Sequence[PlaceRange], cores: int) -> list[list[PlaceRange]]:
-    """Stretches dealt to tasks, neighbours together."""
+    """Ranges dealt to tasks, neighbours together."""
     sizes = [
         sum(group.bytes for groups in (one.changes, *one.messages.values()) for group in groups)
         for one in found
@@ -209,7 +209,7 @@ def compared(
 
 
 class _RowGroups:
-    """Reads row groups of neighbouring stretches; those that both need are read once."""
+    """Reads row groups of neighbouring ranges; those that both need are read once."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

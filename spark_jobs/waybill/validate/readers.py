@@ -64,7 +64,7 @@ class TargetReader:
         return (*own, *(() if self.writer is None else ("ids",)))
 
     def bulk_reader(self) -> Callable[[Any], Any] | None:
-        """What reads many messages at once, made of a decoder; None where each is read alone."""
+        """What reads messages in bulk, made of a decoder; None where each is read alone."""
         envelope = registry.get(self.envelope)
         read_settings = envelope.decode_settings.model_validate(self.settings)
         return envelope.bulk_reader if read_settings.in_bulk else None

@@ -41,10 +41,10 @@ def changed_keys(
     for column, name in zip(TABLE_PARTS, identity, strict=True):
         rows = rows.where(F.coalesce(F.col(column), F.lit("")) == name)
     # Also changes of before, which have waited in `changes` or came once more. A table that a
-    # reload has made anew may have lost rows that none of its changes names; one that has made
-    # single keys anew names each.
-    anew = (F.col("outcome") == REBUILT) & F.isnull("key")
-    whole = F.col("operation").isin("truncate", "ddl") | anew
+    # reload has rebuilt may have lost rows that none of its changes names; one that has
+    # rebuilt single keys names each.
+    rebuilt = (F.col("outcome") == REBUILT) & F.isnull("key")
+    whole = F.col("operation").isin("truncate", "ddl") | rebuilt
     if rows.where(whole).limit(1).count():
         return None
     keys = (

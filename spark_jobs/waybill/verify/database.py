@@ -37,7 +37,7 @@ class SourceTable(NamedTuple):
     """A table of the database.
 
     Attributes:
-        parts: its name in parts, as SQL quotes them one by one.
+        parts: its name in parts, as SQL quotes each of them.
         columns: in its order.
     """
 

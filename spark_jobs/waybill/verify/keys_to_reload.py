@@ -1,6 +1,6 @@
 """The keys that verifications found to differ, as a reload takes them.
 
-A reload of keys needs them as the lake has them, and rows that can be made anew one by one. Where
+A reload of keys needs them as the lake has them, and rows that can be rebuilt individually. Where
 either is not so, a sentence says what to do instead, and other tables are repaired all the same.
 """
 
@@ -45,7 +45,7 @@ class _NewestLine(NamedTuple):
 
 
 class _LeftOut(NamedTuple):
-    """Why nothing of a table is made anew.
+    """Why nothing of a table is rebuilt.
 
     Attributes:
         why: the reason, with the name of the table.
@@ -80,7 +80,7 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
 
     Raises:
         ConfigurationError: none is known, a name or pattern is of no table, or rows of none of the
-            tables can be made anew one by one; says what to do instead.
+            tables can be rebuilt individually; says what to do instead.
     """
     named, lines = _named(lake, tables), _newest(lake)
     verify = spec.command("verify", "FILE", "--method", "full")
@@ -174,7 +174,7 @@ def _warnings(spec: Migration, name: str, found: _Keys, lines: list[_NewestLine]
 
 
 def _whole(spec: Migration, name: str) -> str:
-    """The way out where rows of a table cannot be rebuilt one by one."""
+    """The way out where rows of a table cannot be rebuilt individually."""
     return f"rebuild the whole table, `{spec.command('run', 'FILE', '--reload', name)}`"
 
 

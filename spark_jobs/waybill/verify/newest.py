@@ -23,7 +23,7 @@ FAILED: Outcome = "not verified"
 
 
 def shown_value(text: str | None, is_shown: bool) -> str | None:
-    """A value as people are told it: the lake may have one from before it was masked."""
+    """A value as people see it: the lake may have one from before it was masked."""
     return text if text is None or is_shown else MASKED
 
 

@@ -1,4 +1,4 @@
-"""What of a merged table is compared with what of its source table, and how a row is told."""
+"""What of a merged table is compared with what of its source table, and how a row is written."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ class CanonicalRows:
         return tuple(masked)
 
     def of_image(self, image: Mapping[str, str | None]) -> Canonical:
-        """A row of the lake; what the source never told of it is null."""
+        """A row of the lake; what the source never stated of it is null."""
         return tuple(
             None if (text := image.get(name)) is None else canonical(text)
             for name, canonical in zip(self._names, self._lake, strict=True)

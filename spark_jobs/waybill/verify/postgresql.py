@@ -250,7 +250,7 @@ _TAKEN = (
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "target_session_attrs"),
     *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "gssencmode"),
 )
-"""What of a connection's extra libpq is told."""
+"""Which of a connection's extra settings are passed to libpq."""
 
 
 def _identifier(parts: Sequence[str]) -> sql.Identifier:

@@ -154,7 +154,7 @@ def _topic(
     whole, expired = available(target.connection, [json.loads(part.place) for part in parts])
     messages = sum(part.messages for part in parts)
     if expired or not whole:
-        # Which messages the brokers have deleted the record of parts does not tell one by one.
+        # The record of parts does not show which single messages the brokers have deleted.
         sentence = "the brokers have deleted messages since" if expired else ""
         return TargetResult(label, 0, messages, 0, expired, 0, sentence)
     batches = {part.batch for part in parts} if deleted else None

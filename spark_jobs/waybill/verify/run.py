@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from waybill.verify.plan import Compared
 
 LOOKED_INTO = 10_000
-"""Keys of a table that are looked into; of more that differ only the number is told."""
+"""Keys of a table that are looked into; of more that differ only the number is reported."""
 PIECES_OF_KEYS = 5_000
 NOT_COUNTED = "not counted, because map chooses its rows: `--method full` compares all of them"
 
@@ -201,7 +201,7 @@ class _VerifiedTable:
             result = result._replace(sentence=sentence)
         yield result
         if some and self._table.where is None:
-            # What no change told of may show in the number of rows.
+            # What no change stated may show in the number of rows.
             yield self._result("counts")
 
     def _result(self, method: Method) -> TableResult:

@@ -368,7 +368,7 @@ def test_a_table_begins_anew_with_what_the_reload_brings():
     fresh = run([row(1, "id", "mail"), row(5, "id", "mail")])
     assert found.state.table("shop.t") == fresh.state.table("shop.t")
     assert found.tables["shop.t"].was == before.table("shop.t")
-    assert found.tables["shop.t"].made_anew == ["note is gone", "mail is new"]
+    assert found.tables["shop.t"].rebuilt_columns == ["note is gone", "mail is new"]
     assert before.to_json() == text, "what was known before the batch is not changed"
     assert [*found.tables] == ["shop.t"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waybill.records import Message
 
 MOST = 400
-"""Columns that are tried one by one where all together refuse something."""
+"""Columns that are tried individually where all together refuse something."""
 
 Types = dict[str, dict[str, "TypeGuess"]]
 """By table and column."""

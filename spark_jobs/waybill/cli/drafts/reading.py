@@ -144,8 +144,8 @@ def read(
         if setting not in reading.settings:
             reading.settings[setting] = value
             reasons = next((t.against for t in first.trials if t.name == name), {})
-            told = [_told(kind, sentence) for kind, (sentence, _) in reasons.items()]
-            refused = "".join(f" ({text})" for text in told[:1])
+            described = [_described(kind, sentence) for kind, (sentence, _) in reasons.items()]
+            refused = "".join(f" ({text})" for text in described[:1])
             why = "the rows name no table" if setting in ENGINE else "without it all is refused"
             reading.setting_notes[setting] = (
                 f"found by trying: {why}{'' if setting in ENGINE else refused}"
@@ -166,7 +166,7 @@ def read(
     return reading
 
 
-def _told(kind: str, sentence: str) -> str:
+def _described(kind: str, sentence: str) -> str:
     """What the file may say of a refusal: those of values name some."""
     return f"refused as {kind}" if kind == VALUE else sentence
 
@@ -268,7 +268,7 @@ def _decode(reading: SourceReading, trial: Trial, look: Look, rules: TableRules)
         same = [scalar(one.value) for one in reading.helps[1:] if one.name == best.name]
         more = f"; {' and '.join(same)} would do, too" if same else ""
         reading.setting_notes[best.name] = (
-            f"found by trying: without it all is refused ({_told(kind, first.sentence)}){more}"
+            f"found by trying: without it all is refused ({_described(kind, first.sentence)}){more}"
         )
         reading.helps = []
         found = attempt(reading, reading.all_settings(), messages, rules)

@@ -1,4 +1,4 @@
-"""Short images (`waybill.merge.short_images`) of many rows at once.
+"""Short images (`waybill.merge.short_images`) of many rows, in bulk.
 
 An image is made of pieces that stand side by side: what all rows have in common is one piece, so
 rows whose texts are the usual ones cost no more than to compare their columns.

@@ -1,4 +1,4 @@
-"""Texts as values of the lake, many at once; doubtful ones are left to Spark.
+"""Texts as values of the lake, in bulk; doubtful ones are left to Spark.
 
 A text is taken here only if it has the one form in which Arrow's cast is exact beyond doubt. All
 others, those that `waybill.merge.exact_casts` refuses among them, are doubtful.

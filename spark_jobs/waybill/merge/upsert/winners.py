@@ -32,7 +32,7 @@ CHUNK_ROWS, CHUNK_BYTES = 100_000, 64 << 20
 """Changes that are reduced together have so many rows or bytes."""
 
 MOST_BYTES = 256 << 20
-"""Winners of so many bytes leave a task; the next changes begin anew."""
+"""Winners of so many bytes leave a task; the next changes start over."""
 
 
 class ReducedTable(NamedTuple):

@@ -298,7 +298,7 @@ class Transactions:
     def _aborting(self) -> KafkaError | None:
         """Why the transaction can only be aborted, None where it goes on.
 
-        A record is told no more than that its batch failed, and few have a callback. From then on
+        A record learns no more than that its batch failed, and few have a callback. From then on
         the client takes no record and says nothing but that its state is another.
         """
         if not self._in_transaction:

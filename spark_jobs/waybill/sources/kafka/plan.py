@@ -162,7 +162,7 @@ def _check_ids(topics: list[Topic], known: Positions) -> None:
     for topic in topics:
         before = known.ids.get(topic.name, "")
         if before and topic.id and topic.id != before:
-            # Its offsets start anew, so that topic, partition and offset name two messages: going
+            # Its offsets start over, so that topic, partition and offset name two messages: going
             # on is nothing that a setting may decide.
             message = (
                 f"the topic {topic.name} was deleted and recreated since it was read: run with "

@@ -1,4 +1,4 @@
-"""What the source has done to the columns of a table that a reload makes anew.
+"""What the source has done to the columns of a table that a reload rebuilds.
 
 The table begins without columns, so nothing of it shows as a change while it is made. Without this
 a reload would take what the migration lets a person decide about. What only the mapping or a
@@ -36,7 +36,7 @@ def ask_again(
 
     Args:
         name: qualified name of the table.
-        was: what was known of it; None where it does not begin anew.
+        was: what was known of it; None where it is not rebuilt.
         now: what is known of it, with the columns of the reload.
         schemas: how the changes of the reload describe it.
         declared: types that the migration declares; they are a decision of their own.
