@@ -135,7 +135,7 @@ def check_batch(batch: str) -> None:
     """Raise ConfigurationError if this can be no batch's id."""
     if not BATCH.fullmatch(batch):
         rule = f"use up to 64 letters, digits, dots, dashes and _, and no {BEFORE_BATCH} at the end"
-        message = f"{batch!r} is no batch id: {rule}"
+        message = f"{batch!r} is not a batch id: {rule}"
         raise ConfigurationError(message, code=Code.OPTION)
 
 

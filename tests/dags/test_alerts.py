@@ -317,7 +317,7 @@ def test_any_notifier_gets_what_its_arguments_ask_for(tmp_path):
             "there is no notifier nothing.Here (No module named 'nothing'",
         ),
         ("{notifier: Here}", "there is no notifier Here"),
-        ("{notifier: pathlib.Path}", "pathlib.Path is no notifier of Airflow"),
+        ("{notifier: pathlib.Path}", "pathlib.Path is not an Airflow notifier"),
         ("{arguments: {from: me}}", "cannot be made with these arguments"),
     ],
 )

@@ -147,7 +147,9 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
         words = f"{dag_id} belongs to the migration {base}. Its figures are there."
         return _notice("A DAG of a migration", [words], link=base)
     if spec is None:
-        words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
+        words = (
+            f"{dag_id} is not a migration of Waybill, so there is nothing to show about it here."
+        )
         return _notice("No migration", [words])
     if run_id is None:
         rights = Rights(user)

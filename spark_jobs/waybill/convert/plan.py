@@ -214,7 +214,7 @@ def settings_of(
             name = ".".join(str(part) for part in item["loc"])
             if item["type"] == "extra_forbidden":
                 hint = did_you_mean(name, model.model_fields)
-                wrong.append(f"{place}.{name} is no setting of {envelope.name}{hint}")
+                wrong.append(f"{place}.{name} is not a setting of {envelope.name}{hint}")
             else:
                 wrong.append(f"{place}.{name}: {item['msg']}")
         raise ConfigurationError("; ".join(wrong), code=Code.ENVELOPE_SETTING) from error

@@ -65,7 +65,7 @@ MOST = 10_000
 
 _TAKEN = "outcome IN ('ok', 'waiting')"
 
-_NOT_BROUGHT = "a message that they came from is not in the archive, or is no change of them now"
+_NOT_BROUGHT = "a message that they came from is not in the archive, or is not a change of them now"
 _ELSEWHERE = "a message that is a change of theirs now was one of another row, which counts"
 _CROSSED = "a change of the key links them now with keys that it did not link them with before"
 _ALONE = "half of an update of theirs waits for the other half"

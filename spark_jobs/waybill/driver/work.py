@@ -214,8 +214,8 @@ def migration_file(named: str, folder: Path) -> Path:
         inside = False
     if not inside or file.suffix not in SUFFIXES:
         message = (
-            f"{named!r} is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the driver's "
-            "folder of migrations: put it there, or start the driver with --migrations"
+            f"{named!r} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the "
+            "driver's folder of migrations: put it there, or start the driver with --migrations"
         )
         raise ConfigurationError(message, code=Code.DRIVER_REFUSED)
     return file

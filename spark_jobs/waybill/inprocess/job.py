@@ -141,7 +141,7 @@ def checked_settings(
             name = ".".join(str(part) for part in item["loc"])
             if item["type"] == "extra_forbidden":
                 hint = did_you_mean(name, model.model_fields)
-                wrong.append(f"{side}.{name} is no setting of {envelope.name}{hint}")
+                wrong.append(f"{side}.{name} is not a setting of {envelope.name}{hint}")
             elif item["type"] == "missing":
                 wrong.append(f"{side}.{name} is missing: {envelope.name} requires it")
             else:

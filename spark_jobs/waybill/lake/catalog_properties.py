@@ -52,7 +52,7 @@ def _complete_jdbc(given: dict[str, Any], warehouse: str) -> None:
     if "uri" not in given:
         if "://" in warehouse:
             message = (
-                f"the warehouse {warehouse} is no local folder, so the catalog cannot be a "
+                f"the warehouse {warehouse} is not a local folder, so the catalog cannot be a "
                 "file in it: name one under lake.catalog, e.g. {type: jdbc, uri: …}"
             )
             raise ConfigurationError(message, code=Code.CATALOG)

@@ -138,7 +138,7 @@ def _is_utf8(text: bytes) -> bool:
 
 def _micros(milliseconds: int) -> int:
     if milliseconds > _LATEST:
-        raise OverflowError(f"ts {milliseconds} is no time")
+        raise OverflowError(f"ts {milliseconds} is not a time")
     return milliseconds * 1000
 
 

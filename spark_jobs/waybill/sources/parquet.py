@@ -207,6 +207,8 @@ def _headers(array: Any) -> Any:
     if not (pa.types.is_null(array.type) or pa.types.is_map(array.type)):
         pair: Any = getattr(array.type, "value_type", None)
         if not (isinstance(pair, pa.StructType) and {"key", "value"} <= set(pair.names)):
-            message = f"headers of {array.type} are no map and no list of structs of key and value"
+            message = (
+                f"headers of {array.type} are neither a map nor a list of structs of key and value"
+            )
             raise pa.ArrowInvalid(message)
     return array.cast(HEADERS)

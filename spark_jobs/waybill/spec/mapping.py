@@ -102,7 +102,7 @@ def _mask_rule(given: Any) -> Any:
     for model in (FixedText, KeyedHash):
         if isinstance(given, model) or _has_only(given, *model.model_fields):
             return model.model_validate(given)
-    raise ValueError("is no mask: write null, sha256, last4, {text: …} or {hmac: connection};")
+    raise ValueError("is not a mask: write null, sha256, last4, {text: …} or {hmac: connection};")
 
 
 def _added_column(given: Any) -> Any:
@@ -110,7 +110,7 @@ def _added_column(given: Any) -> Any:
         return given
     if isinstance(given, ConstantColumn) or _has_only(given, "constant"):
         return ConstantColumn.model_validate(given)
-    raise ValueError(f"is no new column: write {', '.join(_ADDED)} or {{constant: …}};")
+    raise ValueError(f"is not a new column: write {', '.join(_ADDED)} or {{constant: …}};")
 
 
 def _has_only(given: Any, name: str) -> bool:

@@ -287,7 +287,7 @@ def test_places_that_are_none(tmp_path):
     )
     assert "the name 'No'" in refused(source="t.jsonl", name="No")
     assert "did you mean 'canal'" in refused(source="t.jsonl", targets=["cannal"])
-    assert "no setting of canal" in refused(
+    assert "not a setting of canal" in refused(
         source="t.jsonl", targets=["canal"], settings=["to.shape=x"]
     )
     assert "name one with --to" in refused(source="t.jsonl", settings=["to.shape=x"])

@@ -74,13 +74,15 @@ def test_a_token_that_no_request_can_carry_is_refused_and_not_shown(token) -> No
     ],
 )
 def test_what_is_no_address_is_said(url) -> None:
-    assert "is no address of a driver" in refused(ask, url, SECRET, {}, print)
+    assert "is not the address of a driver" in refused(ask, url, SECRET, {}, print)
 
 
 @pytest.mark.parametrize("body", [b"<html>log in</html>", b"[]", b"\xff"])
 def test_another_server_is_not_taken_for_a_driver(body) -> None:
     with server(body) as url:
-        assert "is no driver, but a proxy or another server" in refused(ask, url, SECRET, {}, print)
+        assert "is not a driver but a proxy or another server" in refused(
+            ask, url, SECRET, {}, print
+        )
 
 
 def test_an_answer_that_ends_in_a_line_may_be_asked_for_again() -> None:

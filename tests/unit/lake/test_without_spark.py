@@ -367,7 +367,7 @@ def test_a_catalog_server_that_is_away_is_reported_at_once(tmp_path):
 
 def test_what_cannot_be_run_is_said_before_spark_starts(file):
     for words, sentence in (
-        (("--batch", "a b"), "'a b' is no batch id"),
+        (("--batch", "a b"), "'a b' is not a batch id"),
         (("--until-time", "2026-11-20"), "the source of shop is in files, which cannot be read up"),
     ):
         done = waybill("run", file, *words, JAVA_HOME="/nowhere")

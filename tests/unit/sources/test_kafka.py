@@ -72,7 +72,7 @@ def test_an_end():
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"pattern": "(", "topics": []}, r"'\(' is no regular expression"),
+        ({"pattern": "(", "topics": []}, r"'\(' is not a regular expression"),
         ({"pattern": "x"}, "say which topics"),
         ({"on_data_loss": "ignore"}, "fail"),
         ({"unreadable_headers": "ignore"}, "leave_out"),

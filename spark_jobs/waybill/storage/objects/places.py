@@ -161,7 +161,7 @@ def _access(connection: Connection, place: ObjectPlace) -> Access:
     usual = "virtual" if place.scheme == "oss" else "auto"
     style = _mapping(extra, "config_kwargs", "s3").get("addressing_style") or usual
     if style not in STYLES:
-        message = f"the addressing_style of the connection {name} is none of {', '.join(STYLES)}"
+        message = f"the addressing_style of the connection {name} is not one of {', '.join(STYLES)}"
         raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return Access(
         name,
@@ -186,7 +186,9 @@ def _mapping(data: dict[str, Any], *names: str) -> dict[str, Any]:
 def _attempts(name: str, retries: dict[str, Any]) -> int:
     given = retries.get("total_max_attempts", retries.get("max_attempts", ATTEMPTS))
     if not str(given).isdecimal() or int(given) < 1:
-        message = f"the number of attempts in retries of the connection {name} is no number above 0"
+        message = (
+            f"the number of attempts in retries of the connection {name} is not a number above 0"
+        )
         raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return int(given)
 
