@@ -95,7 +95,10 @@ def test_without_a_connection_aws_decides(connect) -> None:
         ({"login": "k"}, "only one of login"),
         ({"extra": {"role_arn": "arn:x"}}, "holds role_arn"),
         ({"extra": {"endpoint_url": "host:9000"}}, "write https://host:9000"),
-        ({"extra": {"config_kwargs": {"s3": {"addressing_style": "odd"}}}}, "not one of auto, path"),
+        (
+            {"extra": {"config_kwargs": {"s3": {"addressing_style": "odd"}}}},
+            "not one of auto, path",
+        ),
         ({"extra": {"config_kwargs": {"retries": {"max_attempts": 0}}}}, "not a number above 0"),
         ({"extra": {"conditional_puts": "perhaps"}}, "neither true nor false"),
     ],
