@@ -114,7 +114,7 @@ def port_of() -> int:
     """The port of the web pages, from the environment.
 
     Raises:
-        ConfigurationError: it is no port number.
+        ConfigurationError: it is not a port number.
     """
     text = os.environ.get("WAYBILL_PORT") or "8080"
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:

@@ -118,7 +118,7 @@ class Decoder(Protocol):
         """The changes of one message, in order.
 
         A message with several rows returns a refused row (`records.refused`) for a bad one and
-        goes on with its neighbours. Messages that are no change are returned as skipped rows.
+        goes on with its neighbours. Messages that are not changes are returned as skipped rows.
 
         Raises:
             Refusal: the whole message cannot be taken.
@@ -287,7 +287,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def is_binary(self) -> bool:
-        """Whether its messages are no JSON, so that bytes of them may be line feeds."""
+        """Whether its messages are not JSON, so that bytes of them may be line feeds."""
         return self.mark is not None
 
     def limits_under(self, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -403,7 +403,7 @@ def refused(message: Message, refusal: Refusal, schema: TableSchema | None = Non
 
 
 def skipped(message: Message, why: str, operation: str = "other", index: int = 0) -> Change:
-    """The row in `changes` of a message that is no change and is left out on purpose."""
+    """The row in `changes` of a message that is not a change and is left out on purpose."""
     return Change(
         operation=operation,
         schema=NO_TABLE,

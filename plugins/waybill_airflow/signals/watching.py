@@ -156,7 +156,7 @@ def _waiting(spec: Migration, alerts: Alerts, look: SourceLook | None) -> AlertF
         "batches are published. A transaction may be open there, or its runs may not keep up.\n"
         f"Progress: {spec.command('status', 'FILE')}"
     )
-    # What waits longest becomes another message with every batch, and is no news.
+    # What waits longest becomes another message with every batch, and is not news.
     return AlertFinding("late", "source", f"{spec.name}: messages wait at the source", text)
 
 

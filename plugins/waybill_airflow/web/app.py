@@ -109,7 +109,7 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/runs/{dag_id}/{run_id}", dependencies=[SEES_RUNS])
     def run(user: GetUserDep, dag_id: str = ANY_DAG_ID, run_id: str = RUN_ID) -> HTMLResponse:
-        """The batch of a run, or a word about a DAG that is no migration."""
+        """The batch of a run, or a word about a DAG that is not a migration."""
         return _about(dag_id, run_id, user)
 
     @app.get("/batches/{dag_id}/{batch}", dependencies=[SEES_RUNS])
@@ -182,7 +182,7 @@ def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTM
     ]
     if run is not None:
         sentences.append(f"Airflow says of its run: {run.state or 'nothing'}.")
-    # A tab about a run that has only begun is no error.
+    # A tab about a run that has only begun is not an error.
     return _notice("No account yet", sentences, 404 if run is None else 200)
 
 

@@ -75,7 +75,7 @@ def seconds_to_wait(text: str | None) -> float | None:
     """What `--wait` says.
 
     Raises:
-        ConfigurationError: it is no length of time.
+        ConfigurationError: it is not a length of time.
     """
     if text is None:
         return None

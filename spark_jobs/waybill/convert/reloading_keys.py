@@ -4,7 +4,7 @@ The rows of these keys are rebuilt from all changes that the archive has of them
 gave the rows of another one, or the other way round, takes that one along
 (`waybill.convert.linked_keys`). Such a group of keys is replaced only if that is provably right
 (`waybill.convert.keys_brought_again`); otherwise the batch brings nothing of it, and its rows stay.
-Statements of the tables (TRUNCATE, DROP, ALTER) are no changes of keys: they stay in the log as
+Statements of the tables (TRUNCATE, DROP, ALTER) are not changes of keys: they stay in the log as
 they came, and count as before.
 """
 

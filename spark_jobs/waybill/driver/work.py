@@ -141,7 +141,7 @@ class Work:
         """Put an order behind those that wait.
 
         Raises:
-            ConfigurationError: its file is no migration of this driver.
+            ConfigurationError: its file is not a migration of this driver.
             BusyError: too many wait.
         """
         running = Running(order, migration_file(order.migration, self._migrations))

@@ -117,7 +117,7 @@ class BulkConverter:
         Args:
             block: the messages.
             keep: takes what was written individually and leaves out what cannot be a line; without
-                it the messages are no lines.
+                it the messages are not lines.
         """
         converter = self._converter
         account = converter.account

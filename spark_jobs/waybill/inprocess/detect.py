@@ -32,7 +32,7 @@ BYTES = 1 << 20
 """Bytes of messages that are looked at; the first message is, whatever its size."""
 
 FOREIGN_KINDS = frozenset({"json", "binary", "shape", "operation"})
-"""Refusals of what is no message of the envelope; others are of its messages that are bad."""
+"""Refusals of what is not a message of the envelope; others are of its messages that are bad."""
 
 FEW = 10
 """One in so many messages may be of another kind without the file being a mixture."""
@@ -157,7 +157,7 @@ def detect(
     for trial in verdict.trials:
         for choice in choices(trial.envelope.decode_settings) if trial.clear else ():
             other = _judged(messages, rules, {**choice, **given})
-            # A setting that only makes the decoder refuse them for another reason is no answer.
+            # A setting that only makes the decoder refuse them for another reason is not an answer.
             if any(found.name == trial.name and found.read > trial.read for found in other.named):
                 for found in other.named:
                     found.settings_found = choice if found.name == trial.name else {}

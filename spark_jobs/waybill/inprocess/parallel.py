@@ -121,7 +121,7 @@ _worker: _Worker | None = None
 def beginning(job: ConvertJob, size: int | None) -> BaseContext:
     """How workers of a job begin, that will get so many bytes each.
 
-    They are no forks of this process, in which the progress display is a thread, but of one that
+    They are not forks of this process, in which the progress display is a thread, but of one that
     has loaded what all of them need, once.
     """
     context = get_context("forkserver")
@@ -228,7 +228,7 @@ def convert_parallel(
     """
     size = size_of(source)
     share = None if size is None else size // processes
-    # What is no plain file, or packed, is read here.
+    # What is not a plain file, or packed, is read here.
     plain = size is not None and job.input != STANDARD
     blocks: Iterator[bytes | LineRange] = line_ranges_of(source) if plain else line_blocks(source)
     first = 0

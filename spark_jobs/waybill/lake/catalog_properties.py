@@ -29,8 +29,8 @@ def catalog_properties(spec: Migration) -> dict[str, str]:
     Keys and passwords of connections are among them: they are for Spark's eyes only.
 
     Raises:
-        ConfigurationError: the embedded catalog cannot lie in a warehouse that is no local folder,
-            or a connection is not there.
+        ConfigurationError: the embedded catalog cannot lie in a warehouse that is not a local
+            folder, or a connection is not there.
     """
     warehouse = spec.lake.warehouse.removeprefix("file://")
     given: dict[str, Any] = dict(spec.lake.catalog)

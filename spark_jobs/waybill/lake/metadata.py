@@ -60,7 +60,7 @@ class TableShape(NamedTuple):
 
     @property
     def types(self) -> dict[str, str]:
-        """The types of columns that are no lists or structs, as SQL names them."""
+        """The types of columns that are not lists or structs, as SQL names them."""
         fields = ((field["name"], field["type"]) for field in self.schema["fields"])
         return {
             name: _SQL_NAMES.get(described, described.replace(" ", ""))

@@ -79,7 +79,7 @@ def planned_files(
         None where rows were deleted in another way than by their places in Parquet files.
 
     Raises:
-        ValueError: a file is no manifest.
+        ValueError: a file is not a manifest.
     """
     memory = FileMemory() if memory is None else memory
     key = (manifest_list, frozenset(where), tuple(by))

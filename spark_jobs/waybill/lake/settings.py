@@ -47,7 +47,7 @@ run beside this process, with the same Python."""
 FIXED = {
     # Times are cast to texts and back by this clock.
     "spark.sql.session.timeZone": "UTC",
-    # Without it the text of the decimal 0.00000000 is 0E-8, and a text that is no value is null.
+    # Without it the text of the decimal 0.00000000 is 0E-8, and a text that is not a value is null.
     "spark.sql.ansi.enabled": "true",
     # A damaged page is an error, and not other values: also where Spark reads and no task of ours.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",

@@ -118,7 +118,7 @@ class Rules:
 
     @property
     def of_all(self) -> bool:
-        """Whether it says anything about tables that are no shadow tables."""
+        """Whether it says anything about tables that are not shadow tables."""
         return bool(self.include or self.exclude or self.of_tables)
 
     @property

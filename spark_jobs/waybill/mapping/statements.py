@@ -168,7 +168,7 @@ def _names_ruled(text: str, tables: StatementTables) -> bool:
 
 
 def _is_index(node: exp.Table) -> bool:
-    """Whether it is the index of a DROP INDEX, which is no table."""
+    """Whether it is the index of a DROP INDEX, which is not a table."""
     from sqlglot import exp
 
     return isinstance(node.parent, exp.Drop) and kind_of(node.parent) == "INDEX"

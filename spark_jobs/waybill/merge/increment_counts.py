@@ -53,7 +53,7 @@ class Survey(NamedTuple):
     Attributes:
         total: accepted changes.
         tables: by qualified name.
-        skipped: changes that are no change of rows, by operation.
+        skipped: changes that change no rows, by operation.
         reached: how far each partition of a topic is with it.
     """
 

@@ -54,7 +54,7 @@ _TYPES_OF_ASKED = (
     "(CAST(NULL AS string), CAST(NULL AS decimal(38, 0)), CAST(NULL AS decimal(38, 0)), "
     "CAST(NULL AS array<string>))"
 )
-"""SQL of a row that is no transaction; columns of nothing but nulls would have no type."""
+"""SQL of a row that is not a transaction; columns of nothing but nulls would have no type."""
 
 _NUMBERED = "order_key LIKE '1/%' AND NOT order_key LIKE '1//%'"
 

@@ -98,7 +98,7 @@ def rewrite(
         How many rows and tombstones were copied.
 
     Raises:
-        ReconciliationError: a row's text is no value of the new type; nothing was written.
+        ReconciliationError: a row's text is not a value of the new type; nothing was written.
     """
     if branch.begins_empty:
         return 0

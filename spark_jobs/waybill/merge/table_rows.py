@@ -102,7 +102,7 @@ def by_key(key: str | None) -> tuple[Any, ...]:
 
 
 def _number(text: str | None) -> Decimal | None:
-    """The integer that Spark casts a text to; None where it is no number or has more digits."""
+    """The integer that Spark casts a text to; None where it is not a number or has more digits."""
     if text is None or _number_of(text) is None:
         return None
     number = Decimal(text)

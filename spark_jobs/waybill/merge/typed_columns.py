@@ -28,7 +28,7 @@ def typed(frame: DataFrame, columns: Sequence[MergedColumn]) -> DataFrame:
     """The frame with its images parsed.
 
     Adds `value_0` …, one per column in the column's type; `lacks`, whether the image leaves out
-    one of the columns; and `misfit`, whether one of its texts is no value of its column.
+    one of the columns; and `misfit`, whether one of its texts is not a value of its column.
     Parsing goes by position, so that a column may have any name.
     """
     source = T.StructType([T.StructField(c.name, T.StringType()) for c in columns])

@@ -50,7 +50,7 @@ def keep_overview(migration: Migration, lake: History, worked: str | None = None
 def failures_kept(migration: Migration, stage: str, batch: str) -> Iterator[None]:
     """Keep why a stage stops inside of the block, and let the error go on.
 
-    A batch that the gate holds is no failure: its result says why.
+    A batch that the gate holds is not a failure: its result says why.
 
     Args:
         migration: the migration.

@@ -319,7 +319,7 @@ def key_as_text(key: str) -> dict[str, str | None]:
     """The columns of a key as text images hold them: numbers with every digit that was given.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: it is not a JSON object.
     """
     data = json.loads(key, parse_float=str, parse_int=str, parse_constant=str)
     words = {True: "true", False: "false", None: None}

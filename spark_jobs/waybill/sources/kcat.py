@@ -91,7 +91,7 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
     """Topic, partition, offset, time in microseconds, key, value, headers and kind of time.
 
     Raises:
-        ValueError: it is no line of kcat; TypeError and OverflowError mean the same.
+        ValueError: it is not a line of kcat; TypeError and OverflowError mean the same.
     """
     try:
         line, encoding = _line_of(text)
@@ -103,7 +103,7 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
 
     pairs = None if line.headers is None else list(_pairs(line))
     for name in (line.topic, *(key for key, _ in pairs or ())):
-        name.encode()  # half of a surrogate pair is no text
+        name.encode()  # half of a surrogate pair is not a text
     return (
         line.topic,
         line.partition,

@@ -39,7 +39,7 @@ def read(
     """The rows of a file, some megabytes at a time.
 
     Raises:
-        SourceError: the file is no Parquet file, or not of Kafka's columns, see `kafka_batches`.
+        SourceError: the file is not a Parquet file, or not of Kafka's columns, see `kafka_batches`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -117,7 +117,7 @@ def _schedule(text: str) -> str:
 
 
 _PRESETS = ("@once", "@continuous", "@quarterly")
-"""Those of Airflow that are no cron texts."""
+"""Those of Airflow that are not cron texts."""
 
 Schedule = Annotated[str, AfterValidator(_schedule)]
 

@@ -1,7 +1,7 @@
 """Which keys of a table differ between the database and the lake, found in Spark's tasks.
 
 Each side becomes rows of a key and 128 bits; a row that both sides have is gone after one shuffle.
-What stays is no verdict: rows change while they are read (see `waybill.verify.deciding`).
+What stays is not a verdict: rows change while they are read (see `waybill.verify.deciding`).
 """
 
 from __future__ import annotations

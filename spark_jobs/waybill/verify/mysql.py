@@ -1,7 +1,7 @@
 """MySQL, MariaDB and what speaks their protocol as the source of a verification.
 
 The server sends every value of a plain query as text. Where its text would round or cut a value
-(FLOAT, DOUBLE with digits) or is no text (BIT, BINARY, geometry, VECTOR), the query asks for
+(FLOAT, DOUBLE with digits) or is not a text (BIT, BINARY, geometry, VECTOR), the query asks for
 another form. Sessions cannot share a view: each piece is read in a view of its own, which is exact
 all the same, because rows that differ are looked at once more (`waybill.verify.deciding`).
 
@@ -284,8 +284,8 @@ def _selected(column: SourceColumn) -> str:
 def _double_of_float(text: str) -> str:
     """A number of 32 bits as what the server compares a FLOAT as: the double of the same value.
 
-    A FLOAT that shows as 0.1 is 0.10000000149…, and equals no 0.1. A text that is no number is of
-    no row.
+    A FLOAT that shows as 0.1 is 0.10000000149…, and equals no 0.1. A text that is not a number is
+    of no row.
     """
     try:
         (value,) = struct.unpack("<f", struct.pack("<f", float(text)))

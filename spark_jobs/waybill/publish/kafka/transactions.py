@@ -325,7 +325,7 @@ def _queue(settings: Mapping[str, Any]) -> str:
     """The size of the client's queue: the usual one, or the largest message if that is larger."""
     largest = str(settings.get("message.max.bytes", ""))
     usual = int(PRODUCER[QUEUE])
-    # What is no number the client itself refuses.
+    # What is not a number the client itself refuses.
     needed = _kbytes(int(largest)) if largest.isascii() and largest.isdigit() else 0
     return str(min(max(usual, needed), MOST_QUEUED))
 

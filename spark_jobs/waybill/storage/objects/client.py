@@ -50,7 +50,7 @@ def client_of(access: Access) -> Any:
     """A client, made once per process; threads may share it.
 
     Raises:
-        ConfigurationError: the endpoint is no URL.
+        ConfigurationError: the endpoint is not a URL.
     """
     import boto3
     from botocore.config import Config
