@@ -102,10 +102,10 @@ def account(name: str, number: int, drawn: random.Random) -> BatchAccount:
         PUBLISHED,
         VERSION,
         BatchAccount,
+        GateVerdict,
         StageAccount,
         TableAccount,
         TargetAccount,
-        Verdict,
     )
 
     rows, refused = drawn.randrange(30_000, 60_000), drawn.randrange(3)
@@ -138,14 +138,21 @@ def account(name: str, number: int, drawn: random.Random) -> BatchAccount:
         stages,
         [TargetAccount("canal", rows, rows, places=["out/manifest.json"])],
         tables,
-        Verdict("passed", checked=24, limits=limits),
+        GateVerdict("passed", checked=24, limits=limits),
     )
 
 
 def index_of(name: str, accounts: list[BatchAccount]) -> Index:
     """The index of a migration whose last batches these are, oldest first."""
     from waybill.overview.commits import LAST
-    from waybill.overview.schema import VERSION, BatchLine, Index, Place, StageWaiting, TableLine
+    from waybill.overview.schema import (
+        VERSION,
+        BatchLine,
+        EndpointPlace,
+        Index,
+        StageWaiting,
+        TableLine,
+    )
 
     lines = [
         BatchLine(
@@ -168,8 +175,8 @@ def index_of(name: str, accounts: list[BatchAccount]) -> Index:
         VERSION,
         name,
         int(time.time() * 1000),
-        Place("oms-default", "oms-default", "in"),
-        [Place("canal", "canal", "out")],
+        EndpointPlace("oms-default", "oms-default", "in"),
+        [EndpointPlace("canal", "canal", "out")],
         lines[::-1],
         [StageWaiting(stage, 0, 0) for stage in STAGES[1:]],
         archived=1,

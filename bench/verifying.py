@@ -228,7 +228,7 @@ def verified(
     """Every method, one after the other, in one session."""
     from waybill.lake import Lake
     from waybill.lake.session import start_session
-    from waybill.verify.run import Asked, run_verify
+    from waybill.verify.run import VerifyRequest, run_verify
 
     spec = spec_of(scratch, UNLIMITED)
     start = time.monotonic()
@@ -238,7 +238,7 @@ def verified(
     lake = Lake.open(spark, spec)
 
     def verify(spec: Migration, method: Method) -> Any:
-        return run_verify(spec, lake, Asked(method=method))
+        return run_verify(spec, lake, VerifyRequest(method=method))
 
     start = time.monotonic()
     fill(lake, spec, "b1", 0, rows)

@@ -6,7 +6,7 @@ Starts Airflow's components on the loopback address, triggers every migration wi
 through the REST API, shows each stage as it goes, and prints what was published. Stays up until
 Ctrl-C; with `--once` it ends by itself, with status 0 only if every run succeeded, or asks a person
 or fails as its migration says, and every count reconciles. However it ends, nothing is left
-running. The state is in `.waybill/demo` and made anew each time, so that there is always something
+running. The state is in `.waybill/demo` and made again each time, so that there is always something
 to move.
 
 Of a migration that has the tag `demo-late` too, a further run is planned for tomorrow: Airflow has
@@ -114,7 +114,7 @@ def port_of() -> int:
     """The port of the web pages, from the environment.
 
     Raises:
-        ConfigurationError: it is no port number.
+        ConfigurationError: it is not a port number.
     """
     text = os.environ.get("WAYBILL_PORT") or "8080"
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:

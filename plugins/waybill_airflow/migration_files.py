@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class Found(NamedTuple):
+class FoundMigrations(NamedTuple):
     """What a folder holds: usable migrations with their files, and a sentence for each other."""
 
     migrations: list[tuple[Path, Migration]]
@@ -31,7 +31,9 @@ def migration_files(folder: Path) -> list[Path]:
     )
 
 
-def read_migrations(folder: Path, load: Callable[[Path], Migration] | None = None) -> Found:
+def read_migrations(
+    folder: Path, load: Callable[[Path], Migration] | None = None
+) -> FoundMigrations:
     """The migrations of a folder.
 
     Where two files give the same name, the one that is named like its migration has it, so that a
@@ -46,7 +48,7 @@ def read_migrations(folder: Path, load: Callable[[Path], Migration] | None = Non
     load = load or load_migration
     if not folder.is_dir():
         message = f"there is no folder {folder}: make it, or name another in {VARIABLE}"
-        return Found([], [message])
+        return FoundMigrations([], [message])
     read, problems = [], []
     for file in migration_files(folder):
         try:
@@ -62,7 +64,7 @@ def read_migrations(folder: Path, load: Callable[[Path], Migration] | None = Non
             )
         else:
             kept[spec.name] = (file, spec)
-    return Found(sorted(kept.values(), key=lambda item: item[0]), problems)
+    return FoundMigrations(sorted(kept.values(), key=lambda item: item[0]), problems)
 
 
 def file_of(name: str, folder: Path) -> Path | None:

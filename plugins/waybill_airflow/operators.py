@@ -147,7 +147,7 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowSkipException(message)
         if not re.fullmatch(BATCH_PATTERN, self.batch):
             message = (
-                f"{self.batch!r} is no batch id: use letters, digits, dot, dash and underscore"
+                f"{self.batch!r} is not a batch id: use letters, digits, dot, dash and underscore"
             )
             raise AirflowFailException(message)
         self.submitted_batch = self.batch
@@ -155,7 +155,7 @@ class StageOperator(SparkSubmitOperator):
             if self.until_time:
                 moment_of(self.until_time)
         except ValueError as error:
-            message = f"{self.until_time!r}, up to which to read, is no time: {error}"
+            message = f"{self.until_time!r}, up to which to read, is not a time: {error}"
             raise AirflowFailException(message) from None
         try:
             spec = load_migration(self.migration).for_stage(self.stage)

@@ -48,7 +48,7 @@ def driver_connection() -> str:
 
 
 def tabs_shown() -> bool:
-    """Whether DAGs and runs get a tab; Airflow shows it on those that are no migrations, too.
+    """Whether DAGs and runs get a tab; Airflow shows it on those that are not migrations, too.
 
     WAYBILL_TABS: `off` for no tabs; on where it is not set.
 

@@ -18,7 +18,7 @@ column, and messages may bring ever new tables of as many columns as they like."
 
 
 class Bounded(dict[K, V]):
-    """A dictionary that starts anew when it is full, for what can be worked out again.
+    """A dictionary that starts over when it is full, for what can be worked out again.
 
     Messages decide how many schemas and tables there are and how wide they are, and hostile ones
     bring ever new names. Only storing costs more than in a plain dictionary.
@@ -31,7 +31,7 @@ class Bounded(dict[K, V]):
         """Whether it is far from full."""
         return len(self) < LIMIT // 2 and self._columns < MOST_COLUMNS // 2
 
-    def begins_anew_with(self, key: K, value: V) -> bool:
+    def starts_over_with(self, key: K, value: V) -> bool:
         """Whether storing a value forgets all others."""
         return self._is_full_with(_columns(key, value))
 
@@ -58,7 +58,7 @@ class Bounded(dict[K, V]):
 
 
 _FEW = 16
-# To make the union of two types anew takes longer than to ask whether something is of one.
+# To make the union of two types again takes longer than to ask whether something is of one.
 _TEXTS = (str, bytes)
 _GROUPS = (tuple, frozenset)
 

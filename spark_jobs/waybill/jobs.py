@@ -30,7 +30,7 @@ from waybill.errors import (
     described,
 )
 from waybill.lake import Lake
-from waybill.lake.decisions import Asked
+from waybill.lake.decisions import RequestedDecision
 from waybill.lake.session import start_session
 from waybill.lake.storage_errors import plainly
 from waybill.lake_columns import BEFORE_BATCH
@@ -135,7 +135,7 @@ def check_batch(batch: str) -> None:
     """Raise ConfigurationError if this can be no batch's id."""
     if not BATCH.fullmatch(batch):
         rule = f"use up to 64 letters, digits, dots, dashes and _, and no {BEFORE_BATCH} at the end"
-        message = f"{batch!r} is no batch id: {rule}"
+        message = f"{batch!r} is not a batch id: {rule}"
         raise ConfigurationError(message, code=Code.OPTION)
 
 
@@ -445,9 +445,9 @@ def check_tables_named(options: Options) -> None:
     raise ConfigurationError(message, code=Code.OPTION)
 
 
-def _asked(text: str) -> Asked:
+def _asked(text: str) -> RequestedDecision:
     """A decision as JSON."""
-    return Asked(**json.loads(text))
+    return RequestedDecision(**json.loads(text))
 
 
 def log_to_stderr() -> None:

@@ -96,8 +96,8 @@ CHANGES = _columns(
 - `ok`: a change that the merge and the encoders read;
 - `refused`: with reason and the message's exact bytes (`raw_key`, `raw`);
 - `replayed`: was refused, and taken once more since;
-- `skipped`: a message that is no change, or a change that the migration leaves out (`reason_kind`
-  says why);
+- `skipped`: a message that is not a change, or a change that the migration leaves out
+  (`reason_kind` says why);
 - `waiting`: half of an update (`half`), until the other half comes;
 - `bootstrap`: a row of a merged table that a new target begins with, at a place of its own; the
   topic names the target;

@@ -1,7 +1,7 @@
 """Sequence ids that had to be made for a target, counted, and whether they order across partitions.
 
 An encoder names each such id among what it tells of a change (`Encoder.encode`), beside what the
-change gave up. A made id is no loss: it says everything that the source's order says.
+change gave up. A made id is not a loss: it says everything that the source's order says.
 
 - `ACROSS_PARTITIONS`: made of the source's own order (binlog file and position, commit and place
   in it, a window with the place behind it), which does not depend on the partition.

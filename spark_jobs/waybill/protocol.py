@@ -88,7 +88,7 @@ class Settings(BaseModel):
 
     @property
     def in_bulk(self) -> bool:
-        """Whether many messages can be read at once with these settings."""
+        """Whether messages can be read in bulk with these settings."""
         return True
 
     @property
@@ -118,7 +118,7 @@ class Decoder(Protocol):
         """The changes of one message, in order.
 
         A message with several rows returns a refused row (`records.refused`) for a bad one and
-        goes on with its neighbours. Messages that are no change are returned as skipped rows.
+        goes on with its neighbours. Messages that are not changes are returned as skipped rows.
 
         Raises:
             Refusal: the whole message cannot be taken.
@@ -126,10 +126,10 @@ class Decoder(Protocol):
 
 
 class Shortened(Decoder, Protocol):
-    """A decoder that reads most messages a shorter way, by what it knows of earlier ones."""
+    """A decoder that reads most messages faster, by the tables it knows from earlier ones."""
 
     def exact(self, message: Message) -> list[Change]:
-        """The changes of one message, read without the shorter way.
+        """The changes of one message, read without anything known from earlier messages.
 
         Raises:
             Refusal: the whole message cannot be taken.
@@ -137,7 +137,7 @@ class Shortened(Decoder, Protocol):
 
 
 def exactly(decoder: Decoder) -> Callable[[Message], list[Change]]:
-    """The exact way of a decoder, which says what messages mean: all that is faster follows it."""
+    """A decoder's exact tier, which defines what messages mean: every faster tier follows it."""
     # To ask whether it is `Shortened` would take as long as reading a message.
     return getattr(decoder, "exact", decoder.decode)
 
@@ -287,7 +287,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def is_binary(self) -> bool:
-        """Whether its messages are no JSON, so that bytes of them may be line feeds."""
+        """Whether its messages are not JSON, so that bytes of them may be line feeds."""
         return self.mark is not None
 
     def limits_under(self, settings: Mapping[str, Any]) -> dict[str, str]:

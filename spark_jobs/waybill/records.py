@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from waybill.caches import Bounded
 from waybill.errors import Refusal
-from waybill.order import order_key, read_order_key
+from waybill.order import order_key
 from waybill.types import UNKNOWN, LogicalType, parse_type
 
 OPERATIONS = (
@@ -347,10 +347,6 @@ class Change(_Event, kw_only=True, gc=False):
             self.full_row,
         )
 
-    def read_order(self, key: str) -> None:
-        """Take sequence, rank and full-row flag from an order key."""
-        self.sequence, self.rank, self.full_row = read_order_key(key)
-
     def key_image(self) -> Any:
         """Key image after the change (of the before image where there is no other), or None.
 
@@ -407,7 +403,7 @@ def refused(message: Message, refusal: Refusal, schema: TableSchema | None = Non
 
 
 def skipped(message: Message, why: str, operation: str = "other", index: int = 0) -> Change:
-    """The row in `changes` of a message that is no change and is left out on purpose."""
+    """The row in `changes` of a message that is not a change and is left out on purpose."""
     return Change(
         operation=operation,
         schema=NO_TABLE,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waybill.lake import Lake
-    from waybill.lake.decisions import Asked
+    from waybill.lake.decisions import RequestedDecision
     from waybill.spec.migration import Migration
 
 _log = logging.getLogger("waybill")
@@ -39,7 +39,7 @@ class Options:
     mode: str = "incremental"
     drop_held: bool = False
     until_time: datetime | None = None
-    decision: Asked | None = None
+    decision: RequestedDecision | None = None
     tables: tuple[str, ...] = ()
     """Names or patterns of the tables that `reload` takes, as the lake has them."""
     keys: str = "all"

@@ -27,7 +27,7 @@ from waybill.validate.comparing import MINE, THEIRS, Comparison
 from waybill.validate.readers import readers_of
 
 if TYPE_CHECKING:
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 ORIGINS = ("oms-default", "debezium-mysql", "databus-json", "canal")
 """A source of one number, of several parts, of numbers that changes share, and of none."""
@@ -138,7 +138,7 @@ class Batch:
 
     def wrong(self, messages: list[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
         """What the gate has against messages, by the place of their change."""
-        reader: Reader = self.reader
+        reader: TargetReader = self.reader
         comparison = Comparison(self.target, reader, self.schemas)
         table = pa.Table.from_pylist(messages, OUTBOX).select(THEIRS.names)
         found = comparison.compare(self.changes.select(MINE.names), table)

@@ -12,11 +12,11 @@ from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.mapping.changes import STATEMENT, ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 
 MARK = "_as_mapped"
-NAMED = Rules(of_tables=(Rule(("*",), {"table": "{table}" + MARK}),))
-MASKED = Rules(of_tables=(Rule(("*",), masks={"*": Mask("hmac", "secret")}),))
+NAMED = Rules(of_tables=(MappingRule(("*",), {"table": "{table}" + MARK}),))
+MASKED = Rules(of_tables=(MappingRule(("*",), masks={"*": Mask("hmac", "secret")}),))
 
 FAMILIES = (
     *("canal", "tidb-canal", "maxwell", "ogg", "debezium-json"),

@@ -22,7 +22,7 @@ from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.lake_columns import CHANGES, OUTBOX
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
+from waybill.mapping.rules import Added, Join, MappingRule, Mask, Rules
 from waybill.validate.comparing import MINE, THEIRS, Comparison
 from waybill.validate.readers import readers_of
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from waybill.tables import TableRules
 
 NAMES = registry.names()
-EVERYTHING = Rule(
+EVERYTHING = MappingRule(
     ("*",),
     {"table": "the_{table}"},
     masks={"na*": Mask("hmac", "secret"), "note": Mask("null"), "c*": Mask("sha256")},
@@ -46,8 +46,8 @@ EVERYTHING = Rule(
 )
 RULES = {
     "all": Rules(of_tables=(EVERYTHING,)),
-    "where true": Rules(of_tables=(EVERYTHING, Rule(("*",), where="1 = 1"))),
-    "where false": Rules(of_tables=(Rule(("*",), where="1 = 2"),)),
+    "where true": Rules(of_tables=(EVERYTHING, MappingRule(("*",), where="1 = 1"))),
+    "where false": Rules(of_tables=(MappingRule(("*",), where="1 = 2"),)),
 }
 
 
@@ -142,8 +142,8 @@ def test_mapped_by_columns_as_one_by_one(name, kind, which):
 @pytest.mark.parametrize("name", NAMES)
 def test_joined_by_columns_as_one_by_one(name):
     """A condition has rows looked at one by one, so both ways are gone."""
-    joins = Rule(("*",), {"table": "all"}, join=Join("of_table", True, True))
-    for more in ((), (Rule(("*",), where="1 = 1"),)):
+    joins = MappingRule(("*",), {"table": "all"}, join=Join("of_table", True, True))
+    for more in ((), (MappingRule(("*",), where="1 = 1"),)):
         assert mapped_the_same(name, "plain", Rules(of_tables=(joins, *more)))
 
 
@@ -222,7 +222,7 @@ def test_rows_that_come_and_go_by_a_condition(name, target):
     batch = Mapped(name, target)
     # Where a row does not meet it when it is inserted, readers may have it as it was before.
     for text in ("v = 'a'", "v = 'b'"):
-        rules = Rules(of_tables=(*batch.to.mapping().of_tables, Rule(("*",), where=text)))
+        rules = Rules(of_tables=(*batch.to.mapping().of_tables, MappingRule(("*",), where=text)))
         messages = batch.mapped(rules)
         # Some formats write more than one message for a change.
         firsts = [m["outcome"] for m in messages if m["message"] == 0]

@@ -98,7 +98,7 @@ def test_columns_are_counted_down_when_something_is_replaced(monkeypatch) -> Non
     kept["b"] = tuple(range(40))
     assert list(kept) == ["a", "b"]
     assert not kept.roomy
-    assert kept.begins_anew_with("c", tuple(range(40)))
+    assert kept.starts_over_with("c", tuple(range(40)))
     kept["c"] = tuple(range(40))
     assert list(kept) == ["c"]
     assert kept.roomy

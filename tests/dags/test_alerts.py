@@ -22,7 +22,7 @@ from tests.dags.receivers import Kept
 from tests.dags.showcase import HOUR, Showcase
 from tests.dags.test_approval import RULE, no
 from waybill.errors import ConfigurationError
-from waybill.overview.schema import BatchAccount, Verdict
+from waybill.overview.schema import BatchAccount, GateVerdict
 from waybill.report import StageReport
 from waybill.sources.kafka import retention
 from waybill.sources.kafka.retention import Endangered
@@ -169,7 +169,7 @@ def test_the_limit_of_what_is_refused_is_that_of_the_rule(tmp_path):
     spec = Showcase(tmp_path).file("orders", "quality: {suites: [tables]}")
     account = BatchAccount(1, "orders", "b-1", "published", [], [], [])
     assert alerts._limit(spec, account) == [], "no suite has one"
-    verdict = Verdict("passed", limits={"refused_share": [0.012, 0.3]})
+    verdict = GateVerdict("passed", limits={"refused_share": [0.012, 0.3]})
     (told,) = alerts._limit(spec, msgspec.structs.replace(account, verdict=verdict))
     assert "1.2% of the messages" in told
     assert "The gate allows 30%" in told
@@ -317,7 +317,7 @@ def test_any_notifier_gets_what_its_arguments_ask_for(tmp_path):
             "there is no notifier nothing.Here (No module named 'nothing'",
         ),
         ("{notifier: Here}", "there is no notifier Here"),
-        ("{notifier: pathlib.Path}", "pathlib.Path is no notifier of Airflow"),
+        ("{notifier: pathlib.Path}", "pathlib.Path is not an Airflow notifier"),
         ("{arguments: {from: me}}", "cannot be made with these arguments"),
     ],
 )

@@ -11,7 +11,7 @@ from tests.dags.showcase import HOSTILE, HOUR, Showcase
 from waybill.overview.schema import PUBLISHED, BatchLine
 from waybill_airflow.lateness import is_overdue, late_from
 from waybill_airflow.web.batch_charts import charts_of
-from waybill_airflow.web.charts import Column, Limit, bars
+from waybill_airflow.web.charts import ChartLimit, StackedBar, bars
 from waybill_airflow.web.rendering import _environment
 
 pytestmark = pytest.mark.airflow
@@ -125,14 +125,18 @@ def test_a_stage_may_take_as_long_as_the_alert_says(charted):
 
 
 def test_a_limit_far_above_the_bars_is_named_and_does_not_press_them_flat():
-    columns = [Column("b-1", "10", [("one", 10.0)])]
-    chart = bars("X", columns, [("one", "x")], str, [Limit("far", [1000.0]), Limit("no", [None])])
+    columns = [StackedBar("b-1", "10", [("one", 10.0)])]
+    chart = bars(
+        "X", columns, [("one", "x")], str, [ChartLimit("far", [1000.0]), ChartLimit("no", [None])]
+    )
     assert [(one.name, one.path) for one in chart.limits] == [("far", "")]
     assert chart.marks[0].height > 100
-    near = bars("X", columns, [("one", "x")], str, [Limit("near", [20.0])])
+    near = bars("X", columns, [("one", "x")], str, [ChartLimit("near", [20.0])])
     assert 50 < near.marks[0].height < 60
     assert near.limits[0].path
-    nothing = bars("X", [Column("b-1", "0", [("one", 0.0)])], [], str, [Limit("far", [5.0])])
+    nothing = bars(
+        "X", [StackedBar("b-1", "0", [("one", 0.0)])], [], str, [ChartLimit("far", [5.0])]
+    )
     assert nothing.marks == []
 
 

@@ -19,7 +19,7 @@ from waybill.spec.file import load_migration
 from waybill_airflow.dag_ids import dags_beside
 from waybill_airflow.factory import build_watch
 from waybill_airflow.signals import watching
-from waybill_airflow.signals.metrics import METRICS, Figure, figures_of_source
+from waybill_airflow.signals.metrics import METRICS, MetricValue, figures_of_source
 from waybill_airflow.signals.watching import WatchOperator, ask_source, find
 from waybill_airflow.web import migration_view, migrations_view
 from waybill_airflow.web.airflow_runs import DagFacts
@@ -151,7 +151,7 @@ def test_the_watch_asks_and_sends(folder_source, monkeypatch, tmp_path):
     file = tmp_path / "migrations" / "orders.yaml"
     assert WatchOperator(task_id="watch", migration=str(file)).execute({"ti": Task()}) == {}
     assert read_source(folder_source).unread == 1
-    assert Figure("waybill.source.unread", 1, ("orders", "files")) in sent
+    assert MetricValue("waybill.source.unread", 1, ("orders", "files")) in sent
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_look_at_the_archive_as_it_is_needs_no_word(rendered, tmp_path):
 def test_a_look_in_figures():
     figures = list(figures_of_source(LOOK, NOW))
     assert figures == [
-        Figure("waybill.source.unread", 12_345, ("orders", "messages")),
-        Figure("waybill.source.seconds", 7200.0, ("orders",)),
-        Figure("waybill.source.asked", 3600.0, ("orders",)),
+        MetricValue("waybill.source.unread", 12_345, ("orders", "messages")),
+        MetricValue("waybill.source.seconds", 7200.0, ("orders",)),
+        MetricValue("waybill.source.asked", 3600.0, ("orders",)),
     ]
     assert all(len(METRICS[f.metric].tags) == len(f.tags) for f in figures)
     assert list(figures_of_source(msgspec.structs.replace(LOOK, looked=0), NOW)) == []

@@ -314,7 +314,7 @@ def test_a_run_that_has_committed_nothing_is_said_so(client, runs):
 
 @pytest.mark.parametrize("path", ["/dags/somebody_elses", "/runs/Some.Body-s/r1"])
 def test_dags_that_are_no_migrations_get_a_polite_word(client, path):
-    assert "is no migration of Waybill" in read(client, path).text
+    assert "is not a migration of Waybill" in read(client, path).text
 
 
 def test_the_upkeep_of_a_migration_leads_to_it(client, tmp_path, monkeypatch):
@@ -325,7 +325,7 @@ def test_the_upkeep_of_a_migration_leads_to_it(client, tmp_path, monkeypatch):
     page = read(client, "/dags/orders_upkeep")
     assert "belongs to the migration orders" in page.text
     assert "/waybill/dags/orders" in page.attributes("href")
-    assert "is no migration" in read(client, "/dags/parcels_upkeep").text
+    assert "is not a migration" in read(client, "/dags/parcels_upkeep").text
 
 
 def test_a_lake_that_is_closed_hides_no_other(client, shown, monkeypatch):

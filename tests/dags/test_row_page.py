@@ -14,11 +14,11 @@ from tests.lake_by_hand import catalog_in, commit
 from waybill.lake.history import History
 from waybill.lake.table_properties import CUT_TABLES, KEPT_SINCE
 from waybill.lake_columns import CHANGES, MERGES
-from waybill.merge.columns import Column
+from waybill.merge.columns import MergedColumn
 from waybill.merge.explain import LEFT
 from waybill.merge.state import MergeState, TableState
 from waybill.order import order_key
-from waybill.overview.schema import PUBLISHED, VERSION, BatchLine, Index, Place, TableLine
+from waybill.overview.schema import PUBLISHED, VERSION, BatchLine, EndpointPlace, Index, TableLine
 from waybill_airflow.web import row_view as row_module
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.row_view import row_view
@@ -80,7 +80,7 @@ def place(tmp_path):
         B2: [kept(B2, "1", {"id": "1", "note": HOSTILE}), kept(B1, "2", {"id": "2", "note": "o"})],
         B3: [kept(B3, "1", None), kept(B1, "2", {"id": "2", "note": "o"})],
     }
-    columns = tuple(Column(name, name, "string") for name in ("id", "note", "late"))
+    columns = tuple(MergedColumn(name, name, "string") for name in ("id", "note", "late"))
     state = MergeState(tables={"shop.parcels": TableState(columns=columns)})
     after = None
     for batch, rows in zip(states, (first, second, third), strict=True):
@@ -99,7 +99,7 @@ def place(tmp_path):
 
 def index() -> Index:
     lines = [BatchLine(name, "", PUBLISHED, 1, 2) for name in (B3, B2, B1)]
-    where = Place("x", "x", "x")
+    where = EndpointPlace("x", "x", "x")
     return Index(VERSION, "orders", 1, where, [], lines, tables=[TableLine("shop.parcels")])
 
 

@@ -24,7 +24,7 @@ from waybill.overview.writing import write_overview
 from waybill.report import StageReport
 from waybill.validate.results import reports_folder
 from waybill_airflow.signals import after_stage, metrics
-from waybill_airflow.signals.metrics import METRICS, Figure, figures_of, figures_of_lake
+from waybill_airflow.signals.metrics import METRICS, MetricValue, figures_of, figures_of_lake
 
 pytestmark = pytest.mark.airflow
 
@@ -61,9 +61,9 @@ def test_a_report_in_figures():
     figures = list(figures_of("shop", report()))
     rows = {f.tags[2]: f.value for f in figures if f.metric == "waybill.rows"}
     assert rows == {"in": 10, "extra": 2, "out": 5, "refused": 3, "superseded": 1, "skipped": 2}
-    assert Figure("waybill.refused", 2, ("shop", "convert", "json")) in figures
-    assert Figure("waybill.rows_waiting", 1, ("shop", "convert")) in figures
-    assert Figure("waybill.stage.duration", 1500, ("shop", "convert")) in figures
+    assert MetricValue("waybill.refused", 2, ("shop", "convert", "json")) in figures
+    assert MetricValue("waybill.rows_waiting", 1, ("shop", "convert")) in figures
+    assert MetricValue("waybill.stage.duration", 1500, ("shop", "convert")) in figures
 
 
 def test_work_that_was_done_before_is_not_counted_twice():
@@ -73,7 +73,7 @@ def test_work_that_was_done_before_is_not_counted_twice():
 @pytest.mark.parametrize("verdict", ["passed", "reported", "approved", "failed"])
 def test_the_gate_s_verdict_is_counted(verdict):
     figures = figures_of("shop", report("validate", details={"outcome": verdict}))
-    assert Figure("waybill.gate", 1, ("shop", verdict)) in figures
+    assert MetricValue("waybill.gate", 1, ("shop", verdict)) in figures
 
 
 def test_a_lake_in_figures(showcase):
@@ -91,7 +91,7 @@ def test_a_lake_in_figures(showcase):
     assert figures["waybill.lag.messages"].value == 500
     assert figures["waybill.lag.seconds"].value == NOW.timestamp() - index.lag_since / 1000 > 0
     assert figures["waybill.quarantine"].value == index.quarantine.rows
-    age = Figure("waybill.table.age", 3600, ("orders", "shop.orders"))
+    age = MetricValue("waybill.table.age", 3600, ("orders", "shop.orders"))
     assert figures["waybill.table.age"] == age
 
 

@@ -213,7 +213,7 @@ def test_a_migration_that_broke_meanwhile_fails_at_once(migrations, fake_stages)
 def test_what_is_no_batch_id_is_not_submitted(migrations, fake_stages, batch):
     operator = stage(migrations("shop"))
     operator.batch = batch
-    with pytest.raises(AirflowFailException, match="is no batch id"):
+    with pytest.raises(AirflowFailException, match="is not a batch id"):
         operator.execute({})
     assert fake_stages() == []
 

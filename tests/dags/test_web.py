@@ -263,7 +263,7 @@ def test_airflow_shows_the_plugin(server):
     [
         ("migrations", 200, "torn.yaml:1: is not YAML"),
         ("dags/shop", 200, "There are no figures of this migration yet"),
-        ("dags/example", 200, "is no migration of Waybill"),
+        ("dags/example", 200, "is not a migration of Waybill"),
         ("dags/torn", 503, "torn.yaml:1: is not YAML"),
         ("runs/shop/manual__2026-11-26T16:00:00+00:00", 404, "Airflow knows no run"),
         ("batches/shop/b-1", 404, "There is no account of batch b-1"),

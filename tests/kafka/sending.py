@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.kafka.outboxes import as_sent, contents, message, read, stream
 from waybill.kafka.cluster import Cluster
-from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
+from waybill.publish.kafka.ledger import LedgerEntry, Owner, ensure_ledger, read_entries
 from waybill.publish.kafka.part_boundaries import Limits, cut
 from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.sender import Group, Sending
@@ -77,7 +77,7 @@ class Publication:
             found += batch.to_pylist()
         return found
 
-    def entries(self) -> dict[tuple[str, int], Entry]:
+    def entries(self) -> dict[tuple[str, int], LedgerEntry]:
         """What the ledger says."""
         return read_entries(self.client, self.ledger, Owner("demo", "t"))
 

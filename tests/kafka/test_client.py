@@ -15,7 +15,7 @@ from waybill.errors import ConfigurationError, UnreachableError, WaybillError
 from waybill.kafka.client import properties, reach
 from waybill.kafka.cluster import Cluster
 from waybill.sources.kafka.plan import plan
-from waybill.sources.kafka.positions import Range
+from waybill.sources.kafka.positions import OffsetRange
 from waybill.sources.kafka.reader import RangeOptions, read_ranges
 from waybill.spec.endpoints import KafkaSource
 
@@ -110,7 +110,7 @@ def test_asking_makes_no_topic(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError):
             list(
                 read_ranges(
-                    [Range("asked.for", 0, 0, 5)], RangeOptions(given, "b"), lambda *_: None
+                    [OffsetRange("asked.for", 0, 0, 5)], RangeOptions(given, "b"), lambda *_: None
                 )
             )
         assert "asked.for" not in Cluster(given).topic_names()

@@ -11,7 +11,7 @@ from tests.kafka.conftest import PASSWORD
 from tests.kafka.producing import send
 from tests.unit.cli.drafting import drafted, wrong
 from tests.unit.cli.test_init_conversation import canal, maxwell
-from waybill.cli.init import Beginning, init_command
+from waybill.cli.init import InitOptions, init_command
 from waybill.connections import variable_of
 from waybill.errors import WaybillError
 from waybill.spec.file import load_migration
@@ -49,7 +49,7 @@ def test_a_topic_by_its_servers(
     send(client, name, values(canal, 1000, table="late"), 0)
     send(client, name, values(canal, 1000), 1)
     init_command(
-        Beginning(
+        InitOptions(
             f"kafka:{name}",
             name="orders",
             bootstrap=broker.servers,
@@ -95,7 +95,7 @@ def test_a_login_stays_in_its_connection(
     }
     text = json.dumps({"conn_type": "kafka", "extra": extra})
     monkeypatch.setenv(variable_of("of_the_shop"), text)
-    init_command(Beginning(f"kafka:{name}", name="log", connection="of_the_shop"))
+    init_command(InitOptions(f"kafka:{name}", name="log", connection="of_the_shop"))
     said = capsys.readouterr()
     written = (tmp_path / "log.yaml").read_text(encoding="utf-8")
     assert "connection: of_the_shop" in written
@@ -103,7 +103,9 @@ def test_a_login_stays_in_its_connection(
         assert PASSWORD not in shown
         assert "ann" not in shown.replace("cannot", "").replace("/tmp/pytest", "")
     with pytest.raises(WaybillError, match="leave --bootstrap out"):
-        init_command(Beginning(f"kafka:{name}", connection="of_the_shop", bootstrap=broker.servers))
+        init_command(
+            InitOptions(f"kafka:{name}", connection="of_the_shop", bootstrap=broker.servers)
+        )
 
 
 def test_topics_by_a_pattern(
@@ -139,6 +141,6 @@ def test_what_is_not_there_ends_with_one_sentence(
         ("kafka:any", None, "there is no connection kafka_default"),
     ):
         with pytest.raises(WaybillError, match=sentence) as error:
-            init_command(Beginning(source, bootstrap=servers, json=True))
+            init_command(InitOptions(source, bootstrap=servers, json=True))
         assert "\n" not in str(error.value)
     assert list(tmp_path.glob("*.yaml")) == []

@@ -19,7 +19,7 @@ from tests.kafka.producing import (
 )
 from waybill.errors import ConfigurationError, SourceError
 from waybill.kafka.cluster import Cluster
-from waybill.sources.kafka.plan import Loss, Plan, check_unchanged, plan
+from waybill.sources.kafka.plan import LostOffsets, TopicsPlan, check_unchanged, plan
 from waybill.sources.kafka.positions import NOTHING, Positions, read_positions, write_positions
 from waybill.spec.endpoints import KafkaSource
 
@@ -40,11 +40,11 @@ def source(*topics: str, **fields: Any) -> KafkaSource:
     return KafkaSource(topics=list(topics), **fields)
 
 
-def spans(planned: Plan) -> list[tuple[int, int, int]]:
+def spans(planned: TopicsPlan) -> list[tuple[int, int, int]]:
     return [(span.partition, span.start, span.end) for span in planned.ranges]
 
 
-def after(planned: Plan, before: Positions = NOTHING) -> Positions:
+def after(planned: TopicsPlan, before: Positions = NOTHING) -> Positions:
     """What the archive has after the batch, by way of the cursor."""
     cursor = write_positions(before, planned.ids, planned.ranges, afresh=not before.next)
     return read_positions([cursor, *([] if before is NOTHING else [restated(before)])])
@@ -188,7 +188,7 @@ def test_deleted_messages(
         plan(source(name), cluster, known)
     going_on = plan(source(name, on_data_loss="earliest"), cluster, known)
     assert spans(going_on) == [(0, 15, 20)]
-    assert going_on.losses == [Loss(name, 0, 10, 15)]
+    assert going_on.losses == [LostOffsets(name, 0, 10, 15)]
     # Also where nothing is left to read.
     delete_before(client, name, 20)
     with pytest.raises(SourceError, match="deleted 10 offsets"):

@@ -25,8 +25,8 @@ from waybill.kafka.client import properties
 from waybill.lake_columns import ARCHIVE
 from waybill.sources.kafka import reader
 from waybill.sources.kafka.pieces import dealt
-from waybill.sources.kafka.positions import Range
-from waybill.sources.kafka.reader import RangeOptions, Read, read_ranges
+from waybill.sources.kafka.positions import OffsetRange
+from waybill.sources.kafka.reader import RangeOptions, ReadRange, read_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,10 +38,10 @@ pytestmark = pytest.mark.kafka
 
 
 def rows(
-    client: dict[str, str], *ranges: Range, **settings: Any
-) -> tuple[list[dict[str, Any]], dict[Range, Read]]:
+    client: dict[str, str], *ranges: OffsetRange, **settings: Any
+) -> tuple[list[dict[str, Any]], dict[OffsetRange, ReadRange]]:
     """Every row of the ranges, read together, and what was reported of each."""
-    reads: dict[Range, Read] = {}
+    reads: dict[OffsetRange, ReadRange] = {}
     found: list[dict[str, Any]] = []
     for batch in read_ranges(
         list(ranges), RangeOptions(client, "b1", **settings), reads.__setitem__
@@ -54,7 +54,7 @@ def rows(
 
 
 def offsets(client: dict[str, str], topic: str, start: int, end: int, **settings: Any) -> list[int]:
-    return [row["offset"] for row in rows(client, Range(topic, 0, start, end), **settings)[0]]
+    return [row["offset"] for row in rows(client, OffsetRange(topic, 0, start, end), **settings)[0]]
 
 
 def test_every_column(client: dict[str, str], topic: Callable[..., str]) -> None:
@@ -62,8 +62,11 @@ def test_every_column(client: dict[str, str], topic: Callable[..., str]) -> None
     headers = [("a", b"1"), ("a", b"2"), ("b", None), ("ü", b""), ("", b"\xff")]
     send(client, name, [(b"k\x00", b"\xff\xfe")], 1, headers=headers, timestamp=now)
     send(client, name, [(None, b""), (b"", None)], 1)
-    found, reads = rows(client, Range(name, 1, 0, 3), Range(name, 0, 0, 0))
-    assert reads == {Range(name, 1, 0, 3): Read(3, 4), Range(name, 0, 0, 0): Read()}
+    found, reads = rows(client, OffsetRange(name, 1, 0, 3), OffsetRange(name, 0, 0, 0))
+    assert reads == {
+        OffsetRange(name, 1, 0, 3): ReadRange(3, 4),
+        OffsetRange(name, 0, 0, 0): ReadRange(),
+    }
     first = found[0]
     assert int(first.pop("timestamp").timestamp() * 1000) == now
     assert first == {
@@ -85,7 +88,7 @@ def test_every_column(client: dict[str, str], topic: Callable[..., str]) -> None
 def test_the_brokers_time(client: dict[str, str], topic: Callable[..., str]) -> None:
     name = topic(message_timestamp_type="LogAppendTime")
     send(client, name, [b"x"], timestamp=1000)
-    (row,), _ = rows(client, Range(name, 0, 0, 1))
+    (row,), _ = rows(client, OffsetRange(name, 0, 0, 1))
     assert row["timestamp_type"] == "logappend"
     assert abs(row["timestamp"].timestamp() - time.time()) < 600
 
@@ -95,7 +98,9 @@ def test_a_time_that_no_calendar_has(client: dict[str, str], topic: Callable[...
     for stamp in (2**62, 2**53, 5):
         send(client, name, [b"x"], timestamp=stamp)
     found = []
-    for batch in read_ranges([Range(name, 0, 0, 3)], RangeOptions(client, "b"), lambda *_: None):
+    for batch in read_ranges(
+        [OffsetRange(name, 0, 0, 3)], RangeOptions(client, "b"), lambda *_: None
+    ):
         found += batch.column("timestamp").cast("int64").to_pylist()
     assert found == [None, 2**53 * 1000, 5000]
 
@@ -106,7 +111,7 @@ def test_passing_over_aborted_messages_is_progress(
     name = topic()
     send_transaction(client, name, [b"x"] * 1000, commit=False)
     monkeypatch.setitem(reader.BOUNDED, "statistics.interval.ms", "100")
-    work = reader._Work([Range(name, 0, 0, 1001)], RangeOptions(client, "b"))
+    work = reader._RangeWork([OffsetRange(name, 0, 0, 1001)], RangeOptions(client, "b"))
     assert list(work.batches()) == []
     work.moved, work.fetched = 0.0, 0
     for _ in range(100):
@@ -141,7 +146,9 @@ def test_what_was_read_before_a_loss_is_not_lost(
 ) -> None:
     name = topic()
     send(client, name, [b"%d" % n for n in range(30)])
-    work = reader._Work([Range(name, 0, 0, 30)], RangeOptions(client, "b", pass_over=True))
+    work = reader._RangeWork(
+        [OffsetRange(name, 0, 0, 30)], RangeOptions(client, "b", pass_over=True)
+    )
     work.consumer.assign([TopicPartition(name, 0, 0)])
     first: list[Any] = []
     while len(first) < 10:
@@ -161,7 +168,11 @@ def test_pieces_add_up_to_the_topic(client: dict[str, str], topic: Callable[...,
     name = topic(3)
     for partition in range(3):
         send(client, name, [b"%d" % n for n in range(partition * 1000, 2500)], partition)
-    whole = [Range(name, 0, 0, 2500), Range(name, 1, 0, 1500), Range(name, 2, 0, 500)]
+    whole = [
+        OffsetRange(name, 0, 0, 2500),
+        OffsetRange(name, 1, 0, 1500),
+        OffsetRange(name, 2, 0, 500),
+    ]
     tasks = dealt(whole, 700)
     assert all(len({span.partition for span in task}) == len(task) for task in tasks)
     assert any(len(task) > 1 for task in tasks), "short ranges are read together"
@@ -178,7 +189,7 @@ def test_large_messages_come_in_small_batches(
     values = [bytes([n]) * 900_000 for n in range(60)]
     send({**client, "message.max.bytes": "4000000"}, name, values)
     reading, sizes, got = RangeOptions(client, "b"), [], []
-    for batch in read_ranges([Range(name, 0, 0, 60)], reading, lambda *_: None):
+    for batch in read_ranges([OffsetRange(name, 0, 0, 60)], reading, lambda *_: None):
         sizes.append(batch.nbytes)
         got += batch.column("value").to_pylist()
     assert got == values
@@ -192,7 +203,7 @@ def test_gaps_of_transactions(client: dict[str, str], topic: Callable[..., str])
     # 0-9, marker 10; 11-20 aborted, 21; 22-31, 32; 33-42 aborted, 43
     kept = [*range(10), *range(22, 32)]
     assert offsets(client, name, 0, 44) == kept
-    pieces = [span for task in dealt([Range(name, 0, 0, 44)], 5) for span in task]
+    pieces = [span for task in dealt([OffsetRange(name, 0, 0, 44)], 5) for span in task]
     assert [o for span in pieces for o in offsets(client, name, span.start, span.end)] == kept
     assert offsets(client, name, 33, 44) == [], "nothing but a gap"
     with transaction(client, name, [b"open"] * 5, commit=False):
@@ -234,11 +245,11 @@ def test_a_start_that_was_deleted(client: dict[str, str], topic: Callable[..., s
     with pytest.raises(SourceError, match="now begin at offset 50"):
         offsets(client, name, 20, 100)
     # Deleted after it was planned, and allowed: passed over and counted.
-    span, gone = Range(name, 0, 20, 100), Range(name, 0, 20, 40)
+    span, gone = OffsetRange(name, 0, 20, 100), OffsetRange(name, 0, 20, 40)
     found, reads = rows(client, span, pass_over=True)
     assert [row["offset"] for row in found] == list(range(50, 100))
-    assert reads == {span: Read(50, 50, lost=30)}
-    assert rows(client, gone, pass_over=True) == ([], {gone: Read(0, 0, lost=20)})
+    assert reads == {span: ReadRange(50, 50, lost=30)}
+    assert rows(client, gone, pass_over=True) == ([], {gone: ReadRange(0, 0, lost=20)})
 
 
 def test_an_end_that_is_not_there(
@@ -308,7 +319,7 @@ def half_read(
     short = {**client, "queued.max.messages.kbytes": "64", "queued.min.messages": "10"}
     short["fetch.message.max.bytes"] = "10000"
     reading = RangeOptions(short, "b", stall)
-    for batch in read_ranges([Range(name, 0, 0, end)], reading, lambda *_: None):
+    for batch in read_ranges([OffsetRange(name, 0, 0, end)], reading, lambda *_: None):
         found: Any = batch.column("offset").to_pylist()
         yield found
 

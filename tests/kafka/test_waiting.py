@@ -13,7 +13,7 @@ from waybill import jobs
 from waybill.lake import Lake
 from waybill.overview.files import read_source
 from waybill.overview.source_look import look_at_source
-from waybill.sources.kafka.positions import Range
+from waybill.sources.kafka.positions import OffsetRange
 from waybill.sources.kafka.waiting import first_times
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_times_that_do_not_come_are_left_out(
 ) -> None:
     name = topic(2)
     send(client, name, [b"x"] * 3, timestamp=1_700_000_000_000)
-    there, empty = Range(name, 0, 1, 3), Range(name, 1, 0, 9)
+    there, empty = OffsetRange(name, 0, 1, 3), OffsetRange(name, 1, 0, 9)
     assert first_times(client, [there, empty], 3) == {(name, 0): 1_700_000_000_000}
     assert first_times({"bootstrap.servers": "127.0.0.1:1"}, [there], 0.3) == {}
     assert first_times(client, []) == {}

@@ -14,8 +14,8 @@ from tests.histories import by_name, image
 from tests.property.bag_histories import Heap, dealt, plain
 from waybill.errors import ConfigurationError
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Added, Mask, Rule, Rules
-from waybill.mapping.table import Event, MappedTable
+from waybill.mapping.rules import Added, MappingRule, Mask, Rules
+from waybill.mapping.table import ChangeContext, MappedTable
 from waybill.merge.rules import STATEMENTS, Change, bag
 from waybill.records import Column, intern_schema
 from waybill.types import STRING
@@ -41,7 +41,7 @@ REFUSED: tuple[dict[str, Any], ...] = (
 def mapped_row(mapped: MappedTable, row: Any, operation: str, now: bool, time: int = 0) -> Any:
     if row is None:
         return None
-    made = mapped.image(image(HEAP, **row), Event(operation, time, (1,)), now)
+    made = mapped.image(image(HEAP, **row), ChangeContext(operation, time, (1,)), now)
     return by_name(mapped.schema, made)
 
 
@@ -64,7 +64,7 @@ def test_what_is_taken_gives_the_source_s_rows(data, more):
     def choose(n):
         return data.draw(st.integers(0, n - 1)) if n > 1 else 0
 
-    mapped = ChangeMapper(Rules(of_tables=(Rule(("*",), **more),)), bags="id").of(HEAP)
+    mapped = ChangeMapper(Rules(of_tables=(MappingRule(("*",), **more),)), bags="id").of(HEAP)
     assert mapped is not None
     source = Heap(choose)
     source.run(choose(20))
@@ -76,7 +76,7 @@ def test_what_is_taken_gives_the_source_s_rows(data, more):
 @pytest.mark.parametrize("more", REFUSED)
 def test_what_is_refused_would_not(more):
     """Two rows of one transaction, of which the first is deleted again."""
-    rules = Rules(of_tables=(Rule(("*",), **more),))
+    rules = Rules(of_tables=(MappingRule(("*",), **more),))
     with pytest.raises(ConfigurationError, match="has no key"):
         ChangeMapper(rules, bags="id").of(HEAP)
     mapped = ChangeMapper(rules).of(HEAP)

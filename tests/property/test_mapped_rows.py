@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.histories import History, Knobs, by_name, histories, image
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import NOT_MET, Rule, Rules
+from waybill.mapping.rules import NOT_MET, MappingRule, Rules
 from waybill.records import ROW_OPERATIONS, Change, Column, Message, intern_schema
 from waybill.types import parse_type
 
@@ -43,7 +43,7 @@ def knobs(**more: Any) -> st.SearchStrategy[Knobs]:
 
 def mapped(history: History, text: str) -> tuple[list[Change], set[Any]]:
     """What readers get, and the keys of what is refused."""
-    mapper = ChangeMapper(Rules(of_tables=(Rule(("*",), where=text),)))
+    mapper = ChangeMapper(Rules(of_tables=(MappingRule(("*",), where=text),)))
     made, refused = [], set()
     for change in history.changes:
         found, why, sentence, _ = mapper.map(change)
@@ -127,7 +127,7 @@ def newest(changes: list[Change]) -> dict[Any, dict[str, str | None]]:
 
 
 def expected(history: History, text: str) -> dict[Any, dict[str, str | None]]:
-    holds = ChangeMapper(Rules(of_tables=(Rule(("*",), where=text),))).of(TABLE).holds
+    holds = ChangeMapper(Rules(of_tables=(MappingRule(("*",), where=text),))).of(TABLE).holds
     return {key[0]: row for key, row in history.rows.items() if holds(image(TABLE, **row)) is True}
 
 
@@ -197,7 +197,7 @@ def test_rows_of_the_first_snapshot_and_those_without_a_key_become_nothing():
         after=image(TABLE, id="1", amount="0", paid=None),
         full_row=True,
     )
-    mapper = ChangeMapper(Rules(of_tables=(Rule(("*",), where="amount > 0"),)))
+    mapper = ChangeMapper(Rules(of_tables=(MappingRule(("*",), where="amount > 0"),)))
     assert mapper.map(first)[:2] == (None, NOT_MET)
     begins = Message("bootstrap:mine@b2:shop.t", 0, 0, None, None, None)
     row = Change("read", TABLE, begins, after=first.after, sequence=(4,))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from waybill.errors import ConfigurationError
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.mapping.sql import EXACT, UnreadableStatement
 from waybill.merge.ddl import emptied_tables, read_alteration
 from waybill.records import Change, Message, intern_schema
@@ -75,7 +75,7 @@ def test_columns_and_tables_with_new_names(data: Any, dialect: str) -> None:
     text = f"ALTER TABLE {spelled_table} {data.draw(st.sampled_from(ACTIONS)).format(spelled)}"
     pattern = "shop.*" if dialect == "mysql" else "shop.dbo.*"
     rename = {column: new}
-    rules = Rules(of_tables=(Rule((pattern,), {"table": new_table}, rename=rename),))
+    rules = Rules(of_tables=(MappingRule((pattern,), {"table": new_table}, rename=rename),))
     before = _read(text, dialect)
     made = told(rules, text, dialect, table)
     if before is None:
@@ -109,7 +109,7 @@ def test_tables_that_lose_their_rows(data: Any, dialect: str) -> None:
     if before is None:
         return
     name = ".".join(("shop", table) if dialect == "mysql" else ("shop", "dbo", table))
-    rules = Rules(of_tables=(Rule((name,), {"table": new}),))
+    rules = Rules(of_tables=(MappingRule((name,), {"table": new}),))
     for named in (table, None):
         made = told(rules, text, dialect, named)
         mine = (SPACES[dialect][0], table.casefold())
@@ -139,7 +139,7 @@ def test_no_value_of_a_hidden_column_shows(data: Any, dialect: str) -> None:
     pattern = "shop.*" if dialect == "mysql" else "shop.dbo.*"
     ways = ({"masks": {HIDDEN: Mask("sha256")}}, {"drop": (HIDDEN,)}, {"keep": ("id", "fee")})
     way = data.draw(st.sampled_from(ways))
-    rules = Rules(of_tables=(Rule((pattern,), **way),))
+    rules = Rules(of_tables=(MappingRule((pattern,), **way),))
     for named in ("people", "other", None):
         try:
             shown = told(rules, text, dialect, named)

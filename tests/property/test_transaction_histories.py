@@ -21,10 +21,10 @@ from tests.property.transaction_histories import (
 from waybill.merge.rules import Table, bag
 from waybill.merge.transactions import (
     Came,
-    Event,
     Members,
     Open,
     RolledBack,
+    TransactionBoundary,
     announced,
     judge,
     name_of,
@@ -62,12 +62,12 @@ class Merging:
         self.gone: tuple[RolledBack, ...] = ()
         self.came: list[tuple[int, Sent]] = []
         self.shown: set[str] = set()
-        self.ended: list[Event] = []
+        self.ended: list[TransactionBoundary] = []
 
     def take(self, number: int, batch: list[Sent]) -> None:
         """Take one batch."""
         events = [
-            Event(
+            TransactionBoundary(
                 one.change.order,
                 one.operation,
                 one.change.transaction or "",
@@ -93,7 +93,7 @@ class Merging:
         found += [(n, one) for n, one in self.came if n < number and among(one, n, back)]
         self.shown |= {head(one.change) for _, one in found}
 
-    def _ends(self, transactions: tuple[Open, ...]) -> list[Event]:
+    def _ends(self, transactions: tuple[Open, ...]) -> list[TransactionBoundary]:
         names = {name_of(t.id) for t in transactions}
         return [event for event in self.ended if name_of(event.transaction) in names]
 

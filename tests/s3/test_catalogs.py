@@ -58,7 +58,7 @@ def test_a_migration_on_a_rest_catalog(spark, rest, tmp_path: Path, monkeypatch)
     assert list(read_table(spec, spark=spark)) == ROWS
     lake = Lake.open(spark, spec)
     ((table, origin),) = read_origins(spec, "b1").tables.items()
-    assert origin.place == lake.metadata(lake.merged(table)).layout.location, "only it knows"
+    assert origin.place == lake.metadata(lake.merged(table)).shape.location, "only it knows"
     again = run_migration(spec, batch="b1", spark=spark)
     assert all(report.repeated for report in again.stages)
 

@@ -103,7 +103,7 @@ def test_what_was_sent_in_part_is_sent_again(spec, through_proxy, bucket, admin)
 def test_where_no_site_is_built(spec, bucket, admin):
     keep(spec, verdict("b1", 1))
     admin.put_object(Bucket=bucket, Key="mine/letters.txt", Body=b"")
-    with pytest.raises(ConfigurationError, match=r"letters\.txt and is no site of Waybill"):
+    with pytest.raises(ConfigurationError, match=r"letters\.txt and is not a site of Waybill"):
         build_site(spec, f"s3://{bucket}/mine")
     state = json.dumps({"migration": "other", "verdicts": {}})
     admin.put_object(Bucket=bucket, Key=f"theirs/{STATE}", Body=state.encode())

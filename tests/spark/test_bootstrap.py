@@ -175,7 +175,7 @@ def test_a_target_waits_while_the_gate_holds_a_batch(place, tmp_path, capsys):
 
 
 STRUCK = [
-    ("waybill.bootstrap.beginning._Beginning", "_write_messages"),
+    ("waybill.bootstrap.beginning._TargetBeginning", "_write_messages"),
     ("waybill.convert.stage", "_decode"),
     ("waybill.convert.stage", "_encode"),
     ("waybill.publish.stage", "_account"),

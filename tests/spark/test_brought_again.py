@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.convert import keys_brought_again as of_keys
-from waybill.convert.brought_again import Messages, not_brought
+from waybill.convert.brought_again import MessageSpan, not_brought
 from waybill.convert.keys_brought_again import GROUPS_DDL, grouped, named
 from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGES
@@ -38,7 +38,7 @@ def update(offset: int, sequence: str) -> dict[str, Any]:
     return change(offset, order_key=f"1/{sequence}/1", **BOTH)
 
 
-def missing(spark, old: list, new: list, pairs: bool = True) -> dict[str, Messages]:
+def missing(spark, old: list, new: list, pairs: bool = True) -> dict[str, MessageSpan]:
     frames = [
         local_rows(spark, [[row[n] for n in CHANGES.names] for row in rows], ddl)
         for rows, ddl in ((old, from_arrow_schema(CHANGES)), (new, from_arrow_schema(CHANGES)))
@@ -49,7 +49,7 @@ def missing(spark, old: list, new: list, pairs: bool = True) -> dict[str, Messag
 def test_a_message_has_to_come_as_one_of_the_same_table(spark):
     old = [change(n) for n in (1, 1, 2, 3, 4)] + [change(5, "u"), change(6, "u")]
     new = [change(1), change(2, outcome="refused"), change(3, "u"), change(5, "u"), change(6, "u")]
-    wanted = {"shop.t": Messages(2, ("in", 0, 3))}
+    wanted = {"shop.t": MessageSpan(2, ("in", 0, 3))}
     assert missing(spark, old, new, pairs=False) == wanted
     assert missing(spark, old, new) == wanted
 
@@ -60,10 +60,10 @@ def test_halves_may_meet_and_may_not_be_alone(spark):
     meets = [update(2, "10"), update(4, "20"), half(5, "before", "30"), half(6, "after", "30")]
     assert missing(spark, old[:3], meets) == {}
     alone = [half(2, "after", "10"), update(4, "20"), half(6, "after", "30"), update(8, "40")]
-    assert missing(spark, old, alone) == {"shop.t": Messages(2, ("in", 0, 1))}
+    assert missing(spark, old, alone) == {"shop.t": MessageSpan(2, ("in", 0, 1))}
     # Of another table, with the same id.
     others = [half(2, "after", "10", "u"), half(1, "before", "10", "u")]
-    assert missing(spark, old[:1], others) == {"shop.t": Messages(1, ("in", 0, 1))}
+    assert missing(spark, old[:1], others) == {"shop.t": MessageSpan(1, ("in", 0, 1))}
 
 
 KEYS = [("shop.t", "a", 0), ("shop.t", "b", 0), ("shop.t", "c", 1), ("shop.u", "a", 2)]
@@ -93,9 +93,9 @@ def test_a_group_of_keys_needs_a_change_of_its_own_or_what_became_of_it(spark):
     before, came, others, keys = frames(spark, old, new, beside)
     missing = of_keys.not_brought(grouped(before, keys), grouped(came, keys), others)
     assert missing == {
-        0: Messages(1, ("in", 0, 3)),
-        1: Messages(1, ("in", 0, 6)),
-        2: Messages(1, ("in", 0, 8)),
+        0: MessageSpan(1, ("in", 0, 3)),
+        1: MessageSpan(1, ("in", 0, 6)),
+        2: MessageSpan(1, ("in", 0, 8)),
     }
 
 
@@ -105,7 +105,7 @@ def test_a_change_counts_for_one_row_only(spark):
     new = [of("a", 1, 0), of("c", 2), of("b", 3), of("a", 4), of("b", 5)]
     log, came, keys = frames(spark, old, new)
     found = of_keys.counted_elsewhere(grouped(came, keys), log, keys)
-    assert found == {0: Messages(1, ("in", 0, 3)), 1: Messages(1, ("in", 0, 2))}
+    assert found == {0: MessageSpan(1, ("in", 0, 3)), 1: MessageSpan(1, ("in", 0, 2))}
 
 
 def test_a_change_of_an_open_transaction_keeps_its_group(spark):
@@ -116,7 +116,7 @@ def test_a_change_of_an_open_transaction_keeps_its_group(spark):
     before, came, keys = frames(spark, old, new)
     given = grouped(before, keys), grouped(came, keys)
     found = of_keys.unsettled(*given, condition)
-    assert found == {0: Messages(1, ("in", 0, 1)), 2: Messages(1, ("in", 0, 4))}
+    assert found == {0: MessageSpan(1, ("in", 0, 1)), 2: MessageSpan(1, ("in", 0, 4))}
     assert of_keys.unsettled(*given, "") == {}
 
 
@@ -142,4 +142,4 @@ def test_no_half_of_an_update_is_left_alone(spark):
     # One that has waited until now.
     waits, none, keys = frames(spark, alone, [])
     found = of_keys.halves_alone(grouped(waits, keys), grouped(none, keys), True)
-    assert found == {2: Messages(1, ("in", 0, 9))}
+    assert found == {2: MessageSpan(1, ("in", 0, 9))}

@@ -11,7 +11,7 @@ import pytest
 from tests.spark.test_jobs import canal
 from waybill import jobs
 from waybill.cli import quarantine, status, tables, upkeep
-from waybill.cli.tables import Wanted
+from waybill.cli.tables import ChangeFilter
 from waybill.errors import ConfigurationError, GateError
 from waybill.lake import Lake
 
@@ -65,16 +65,16 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     tables.table_command(file, None, tables.Output(json=True), "b1")
     assert printed(capsys) == [{"id": "7", "title": "second"}]
 
-    tables.changes_command(file, Wanted(None, "7", 100), as_json=True)
+    tables.changes_command(file, ChangeFilter(None, "7", 100), as_json=True)
     assert [(row["operation"], row["outcome"]) for row in printed(capsys)] == [
         ("insert", "superseded: shop/0/1/0 is newer"),
         ("update", "won, it is the newest: this is the row"),
     ]
-    tables.changes_command(file, Wanted("shop.orders", None, 2), as_json=False)
+    tables.changes_command(file, ChangeFilter("shop.orders", None, 2), as_json=False)
     shown = capsys.readouterr()
     assert "only the first 2 changes" in shown.err
     with pytest.raises(ConfigurationError, match=r"no changes of table shop\.order; did you mean"):
-        tables.changes_command(file, Wanted("shop.order", None, 2), as_json=False)
+        tables.changes_command(file, ChangeFilter("shop.order", None, 2), as_json=False)
 
     quarantine.list_command(file, None, None, 10, as_json=True)
     (refused,) = printed(capsys)
@@ -120,13 +120,13 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     assert printed(capsys) == [{"id": "7", "title": "second"}]
     tables.table_command(file, None, tables.Output(json=True), None, held=True)
     assert printed(capsys) == [{"id": "7", "title": "third"}, {"id": "9", "title": "ninth"}]
-    tables.changes_command(file, Wanted(None, None, 100, held=True), as_json=True)
+    tables.changes_command(file, ChangeFilter(None, None, 100, held=True), as_json=True)
     assert [row["after"]["title"] for row in printed(capsys)] == ["third", "ninth"]
     for held, outcomes in (
         (False, ["superseded", "won", "not merged yet"]),
         (True, ["superseded", "superseded", "won"]),
     ):
-        tables.changes_command(file, Wanted(None, "7", 100, held), as_json=True)
+        tables.changes_command(file, ChangeFilter(None, "7", 100, held), as_json=True)
         found = [row["outcome"].partition(":")[0].partition(",")[0] for row in printed(capsys)]
         assert found == outcomes
     with pytest.raises(
@@ -138,4 +138,4 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     spec.quality.max_refused_share = 1
     jobs.run_migration(spec, batch="b2", spark=spark)
     with pytest.raises(ConfigurationError, match="no batch waits for the gate"):
-        tables.changes_command(file, Wanted(None, None, 100, held=True), as_json=True)
+        tables.changes_command(file, ChangeFilter(None, None, 100, held=True), as_json=True)

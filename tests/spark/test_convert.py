@@ -325,7 +325,7 @@ def test_a_fault_of_the_decoder_names_the_message(line) -> None:
 def test_what_is_wrong_is_said_before_anything_moves(line, tmp_path: Path) -> None:
     wrong = line(settings={"databse": "x"})
     with pytest.raises(
-        ConfigurationError, match=r"source\.settings\.databse is no setting of tiny"
+        ConfigurationError, match=r"source\.settings\.databse is not a setting of tiny"
     ):
         run_convert(wrong.spec, wrong.context("b1"))
     strict = line(publish=out(tmp_path, "one"), on_loss="fail")

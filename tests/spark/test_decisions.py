@@ -14,7 +14,7 @@ from tests.spark.test_held_batches import hold
 from waybill.cli.status import stage_status
 from waybill.errors import Code, ConfigurationError, GateError
 from waybill.jobs import run_stage
-from waybill.lake.decisions import APPROVED, DROPPED, Asked, Decision
+from waybill.lake.decisions import APPROVED, DROPPED, GateDecision, RequestedDecision
 from waybill.stage_context import Options
 from waybill.validate import deciding
 from waybill.validate import stage as gate
@@ -23,8 +23,8 @@ from waybill.validate.results import read_page, read_result
 
 pytestmark = pytest.mark.spark
 
-APPROVE = Asked(APPROVED, "ann", "the bank has\nconfirmed them")
-DROP = Asked(DROPPED, "bob", "the type is declared")
+APPROVE = RequestedDecision(APPROVED, "ann", "the bank has\nconfirmed them")
+DROP = RequestedDecision(DROPPED, "bob", "the type is declared")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def line(spark, tmp_path: Path) -> Line:
     return Line(spark, tmp_path)
 
 
-def decided(line: Line, asked: Asked, batch: str | None = None) -> Decision:
+def decided(line: Line, asked: RequestedDecision, batch: str | None = None) -> GateDecision:
     return decide(line.spec, line.lake, asked, batch)
 
 
@@ -229,7 +229,7 @@ def test_a_decision_that_comes_with_the_stage(line: Line) -> None:
     shown = next(line.lake.commits(line.lake.log("runs"))).report["details"]
     assert shown["held_for"][0]["waivable"] is True
 
-    def answer(asked: Asked):
+    def answer(asked: RequestedDecision):
         options = Options(decision=asked)
         return run_stage("validate", line.spec, "b1", line.spark, options)
 

@@ -89,9 +89,9 @@ def test_a_run_may_stop_early_and_the_next_batch_goes_on(spark, shop) -> None:
     [
         (lambda spec, s: jobs.run_migration(spec, until="merg", spark=s), "did you mean 'merge'"),
         (lambda spec, s: jobs.run_stage("load", spec, "b", s), "there is no stage 'load'"),
-        (lambda spec, s: jobs.run_stage("merge", spec, "../b", s), "is no batch id"),
-        (lambda spec, s: jobs.run_stage("merge", spec, "", s), "is no batch id"),
-        (lambda spec, s: jobs.run_stage("merge", spec, "b" * 65, s), "is no batch id"),
+        (lambda spec, s: jobs.run_stage("merge", spec, "../b", s), "is not a batch id"),
+        (lambda spec, s: jobs.run_stage("merge", spec, "", s), "is not a batch id"),
+        (lambda spec, s: jobs.run_stage("merge", spec, "b" * 65, s), "is not a batch id"),
     ],
 )
 def test_wrong_use_is_said(spark, shop, call, sentence: str) -> None:

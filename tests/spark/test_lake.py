@@ -171,7 +171,7 @@ def test_unread_snapshots_outlive_an_expiry_from_outside(lake: Lake, table: str)
     lake.mark_read(table, "convert", first)
     for n in range(1, 4):
         land(lake, table, f"b{n}", n * 10, n * 10 + 2)
-    assert lake.read_marks(table) == {"convert": first}
+    assert lake.metadata(table).refs["read_by_convert"] == first
     lake.spark.sql(
         f"CALL lake.system.expire_snapshots(table => '{table}', "
         "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"

@@ -131,7 +131,8 @@ def test_a_row_stays_if_a_message_that_it_came_from_is_missing(spark, spec, tmp_
     (warning,) = waybill.stage("convert").warnings
     assert warning.startswith(
         "1 key keeps its row of shop.people, and nothing of them is sent, because a message that "
-        "they came from is not in the archive, or is no change of them now (the first at shop/0/1)"
+        "they came from is not in the archive, or is not a change of them now (the first at "
+        "shop/0/1)"
     )
     assert "`waybill run FILE --reload shop.people`" in warning
     assert waybill.stage("convert").details[KEYS][PEOPLE]["left as they are"] == 1

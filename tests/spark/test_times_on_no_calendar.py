@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from waybill import jobs
 from waybill.cli.check import check
-from waybill.cli.tables import Wanted, changes_command
+from waybill.cli.tables import ChangeFilter, changes_command
 from waybill.lake.arrow_rows import moment_of
 from waybill.merge.increment import Increment, order_sql
 from waybill.merge.position import order_of
@@ -94,7 +94,7 @@ def test_a_row_with_such_a_time_is_merged_and_published(
     file = tmp_path / "spec.yaml"
     file.write_text(spec.model_dump_json(exclude_defaults=True))
     for key in ("1", "2"):
-        changes_command(file, Wanted("shop.orders", key, 10), True)
+        changes_command(file, ChangeFilter("shop.orders", key, 10), True)
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["source_time"] for one in shown] == [None, "2023-11-14T22:13:20+00:00"]
     (line,) = read_index(spec).tables

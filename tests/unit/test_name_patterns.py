@@ -8,13 +8,13 @@ import re
 import pytest
 
 from waybill.cli.check_decisions import check_decisions
-from waybill.inprocess.display import Wanted
+from waybill.inprocess.display import DisplayFilter
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.mapping.table import MappedTable
 from waybill.name_patterns import matches
 from waybill.records import Change, Column, Message, intern_schema
-from waybill.spec.decisions import Decision, Decisions
+from waybill.spec.decisions import ColumnDecision, Decisions
 from waybill.spec.mapping import TableMapping, joined_names
 from waybill.spec.schema_changes import SchemaChanges
 from waybill.tables import NO_RULE, TableRule, TableRules
@@ -100,7 +100,7 @@ def row(schema):
 
 @pytest.mark.parametrize("mask", [{"card[no]": "x"}, {"CARD[NO]": "x"}, {"card[*": "x"}])
 def test_a_mask_of_a_column_with_signs_in_its_name(mask):
-    rule = Rule(("*",), masks={name: Mask("text", text) for name, text in mask.items()})
+    rule = MappingRule(("*",), masks={name: Mask("text", text) for name, text in mask.items()})
     mapped = MappedTable(table("t"), [rule])
     assert mapped.image(row(mapped.source), None) == mapped.schema.Image("1", "x", "n", "s", "x")
     assert mapped.hides("card[no]")
@@ -108,9 +108,9 @@ def test_a_mask_of_a_column_with_signs_in_its_name(mask):
 
 
 def test_columns_with_signs_in_their_names_are_dropped_and_kept():
-    dropped = MappedTable(table("t"), [Rule(("*",), drop=("card[no]",))])
+    dropped = MappedTable(table("t"), [MappingRule(("*",), drop=("card[no]",))])
     assert dropped.schema.names == ("id", "cardn", "a*b", "axb")
-    kept = MappedTable(table("t"), [Rule(("*",), keep=("id", "card[no]"))])
+    kept = MappedTable(table("t"), [MappingRule(("*",), keep=("id", "card[no]"))])
     assert kept.schema.names == ("id", "card[no]")
 
 
@@ -119,7 +119,7 @@ def test_the_very_name_of_a_column_goes_before_patterns(patterns):
     """Also before one that stands in front of it, and where the name holds a star itself."""
     masks = {pattern: Mask("text", pattern.casefold()) for pattern in patterns}
     masks["id"] = Mask("sha256")
-    mapped = MappedTable(table("t"), [Rule(("*",), masks=masks)])
+    mapped = MappedTable(table("t"), [MappingRule(("*",), masks=masks)])
     made = mapped.image(row(mapped.source), None)
     assert made.f3 == "a*b"
     assert made.f1 == made.f2 == "*"
@@ -129,7 +129,7 @@ def test_the_very_name_of_a_column_goes_before_patterns(patterns):
 def test_tables_with_signs_in_their_names(name):
     schema, other = table(name), table("t1")
     full = f"shop.{name}"
-    rules = Rules(of_tables=(Rule((full,), masks={"axb": Mask("text", "-")}),))
+    rules = Rules(of_tables=(MappingRule((full,), masks={"axb": Mask("text", "-")}),))
     change = Change("insert", schema, Message("t", 0, 1, None, None, b""), after=row(schema))
     made = ChangeMapper(rules).map(change).change
     assert made is not None
@@ -151,7 +151,7 @@ def test_tables_with_signs_in_their_names(name):
 @pytest.mark.parametrize("name", ["t[1]", "t?", "[", "a*b"])
 def test_what_is_decided_and_declared_for_tables_with_signs_in_their_names(name):
     full = f"shop.{name}"
-    decisions = Decisions((((full,), Decision(drop="stop")),), joined=(full,))
+    decisions = Decisions((((full,), ColumnDecision(drop="stop")),), joined=(full,))
     assert decisions.find(full).drop == "stop"
     assert decisions.find("shop.t1").drop == "keep"
     assert decisions.joins(full)
@@ -182,9 +182,9 @@ def test_one_table_is_shown():
     class Entry:
         change = Change("insert", schema, message)
 
-    assert Wanted(table="shop.t[1]").entry(Entry())
-    assert Wanted(table="*[1]").entry(Entry())
-    assert not Wanted(table="shop.t?1?").entry(Entry())
+    assert DisplayFilter(table="shop.t[1]").entry(Entry())
+    assert DisplayFilter(table="*[1]").entry(Entry())
+    assert not DisplayFilter(table="shop.t?1?").entry(Entry())
 
 
 def test_a_check_finds_the_table_of_a_decision():

@@ -16,7 +16,7 @@ from waybill.connections import get_connection
 from waybill.verify.databases import database_of
 from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.newest import MASKED
-from waybill.verify.run import Asked, run_verify
+from waybill.verify.run import VerifyRequest, run_verify
 
 SETTINGS = {
     "settings": {"timezone": ZONE},
@@ -96,7 +96,7 @@ def test_rows_of_every_type_are_equal_and_stay_so_while_they_are_written(spark, 
     assert result.position is not None
     assert result.position.startswith("binlog.")
     with Live(spark, spec, feed, range(100, 200), 3000) as live:
-        (result,) = run_verify(spec, lake, Asked(wait=45))
+        (result,) = run_verify(spec, lake, VerifyRequest(wait=45))
         assert live.written
     assert result.differences == []
     assert {int(key.strip('["]')) for key in result.pending} <= live.written
@@ -120,7 +120,7 @@ def test_forty_planted_differences_are_found_while_others_are_written(spark, mig
     }
     assert len(expected) == 40
     with Live(spark, spec, feed, range(100, 200), 3000) as live:
-        (result,) = run_verify(spec, lake, Asked(wait=300))
+        (result,) = run_verify(spec, lake, VerifyRequest(wait=300))
     assert kinds(result) == expected
     assert {int(key.strip('["]')) for key in result.pending} <= live.written
     for found in result.differences:

@@ -17,7 +17,7 @@ from waybill.errors import ConfigurationError
 from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
 from waybill.verify.newest import MASKED, SKIPPED, VERIFIED
 from waybill.verify.outcomes import check_equal
-from waybill.verify.run import Asked, run_verify
+from waybill.verify.run import VerifyRequest, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 PEPPER = "a pepper that nobody knows"
@@ -117,7 +117,7 @@ def test_a_masked_key_whose_values_have_several_texts_is_skipped(spark, migratio
     assert "map masks its key" in result.sentence
     assert (counted.method, counted.in_database, counted.differing) == ("counts", 2, 0)
     check_equal(spec, [result, counted])
-    (counted,) = run_verify(spec, lake, Asked(method="counts"))
+    (counted,) = run_verify(spec, lake, VerifyRequest(method="counts"))
     assert (counted.outcome, counted.in_lake) == (VERIFIED, 2)
 
 

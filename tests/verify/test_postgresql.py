@@ -22,7 +22,7 @@ from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAK
 from waybill.verify.history import with_history
 from waybill.verify.newest import MASKED, SKIPPED, last_results
 from waybill.verify.outcomes import check_equal
-from waybill.verify.run import Asked, run_verify
+from waybill.verify.run import VerifyRequest, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 
@@ -89,7 +89,7 @@ def test_rows_of_every_type_are_equal_and_stay_so_while_they_are_written(spark, 
     assert (result.in_database, result.in_lake) == (300, 300)
     assert (result.differing, result.undecided) == (0, 0), result
     with Live(spark, spec, feed, range(100, 200), 3000) as live:
-        (result,) = run_verify(spec, lake, Asked(wait=45))
+        (result,) = run_verify(spec, lake, VerifyRequest(wait=45))
         assert live.written
     assert result.differences == []
     assert result.undecided == len(result.pending)
@@ -117,7 +117,7 @@ def test_forty_planted_differences_are_found_while_others_are_written(spark, mig
     (result,) = run_verify(spec, lake)
     assert (result.differing, result.undecided) == (0, 40)
     with Live(spark, spec, feed, range(100, 200), 3000) as live:
-        (result,) = run_verify(spec, lake, Asked(wait=300))
+        (result,) = run_verify(spec, lake, VerifyRequest(wait=300))
     assert kinds(result) == expected
     assert {int(key.strip('["]')) for key in result.pending} <= live.written
     for found in result.differences:
@@ -166,11 +166,11 @@ def test_what_waits_for_a_decision_is_no_difference(spark, migration, feed):
     fields = {"tables": {"*": {"key": ["id", "small"]}}, "verify": {"lag": "0s"}}
     run(spark, migration("debezium-json", **fields), feed)
     run(spark, spec, feed)
-    counts = Asked(method="counts")
+    counts = VerifyRequest(method="counts")
     found = [*run_verify(spec, lake), *run_verify(spec, lake, counts)]
     # A batch later that of any other table would be decided.
     run(spark, spec, feed)
-    for asked in (Asked(), Asked(method="full"), counts):
+    for asked in (VerifyRequest(), VerifyRequest(method="full"), counts):
         found += run_verify(spec, lake, asked)
     assert [(result.differing, result.undecided) for result in found] == [
         *((0, 2), (0, 1), (0, 1)),
@@ -216,7 +216,7 @@ def test_changed_looks_at_the_rows_that_changed_since(spark, migration, feed):
     assert (result.method, kinds(result)) == ("changed", {7: DIFFERS})
     result, _ = run_verify(spec, lake)
     assert (result.method, kinds(result)) == ("changed", {7: DIFFERS}), "until it is repaired"
-    (result,) = run_verify(spec, lake, Asked(method="full"))
+    (result,) = run_verify(spec, lake, VerifyRequest(method="full"))
     assert (result.in_database, kinds(result)) == (51, {7: DIFFERS})
     assert result.undecided == 1, "what no change told of is found by full alone"
 
@@ -239,7 +239,7 @@ def test_changed_sees_what_nobody_told_in_the_number_of_rows(spark, migration, f
         check_equal(spec, [result, counted])
     kept = [(one["method"], one["differing"]) for one in last_results(lake)]
     assert kept == [("changed", 0), ("counts", 1)]
-    (result,) = run_verify(spec, lake, Asked(method="full"))
+    (result,) = run_verify(spec, lake, VerifyRequest(method="full"))
     assert (result.method, result.differing, result.undecided) == ("full", 0, 1)
     assert [one["method"] for one in last_results(lake)] == ["full"]
 
@@ -248,7 +248,7 @@ def test_counts(spark, migration, feed):
     feed.insert(*range(1, 21))
     spec = migration("debezium-json", **KEY)
     lake = run(spark, spec, feed)
-    counts = Asked(method="counts")
+    counts = VerifyRequest(method="counts")
     (result,) = run_verify(spec, lake, counts)
     assert (result.in_database, result.in_lake, result.differing) == (20, 20, 0)
     feed.delete(3, silent=True)
@@ -281,7 +281,7 @@ def test_as_of_a_batch(spark, migration, feed):
     feed.insert(21)
     run(spark, spec, feed)
     feed.beat(22)
-    asked = Asked(as_of=batch)
+    asked = VerifyRequest(as_of=batch)
     (result,) = run_verify(spec, lake, asked)
     assert (result.in_lake, result.differing, result.undecided) == (20, 0, 4)
     feed.beat(23)
@@ -360,7 +360,7 @@ def test_a_table_with_other_names_masks_and_a_condition(spark, migration, feed):
     }
     (masked,) = (d.columns["title"] for d in result.differences if "title" in d.columns)
     assert masked == (MASKED, MASKED)
-    (counted,) = run_verify(spec, lake, Asked(method="counts"))
+    (counted,) = run_verify(spec, lake, VerifyRequest(method="counts"))
     assert "map chooses its rows" in counted.sentence
 
 

@@ -14,7 +14,7 @@ from waybill.connections import get_connection
 from waybill.verify.canonical import can_be_looked_up, of_database
 from waybill.verify.databases import database_of
 from waybill.verify.deciding import DIFFERS, MISSING_IN_DATABASE, MISSING_IN_LAKE
-from waybill.verify.run import Asked, run_verify
+from waybill.verify.run import VerifyRequest, run_verify
 
 KEYS: dict[str, list[str]] = {
     "bit(4)": ["0000", "0001", "0101", "1010", "1111"],
@@ -119,10 +119,10 @@ def test_rows_with_keys_of_bits_and_arrays(spark, migration, feed, key):
     run(spark, spec, feed)
     results = run_verify(spec, lake)
     assert results[0].method == ("changed" if key == "bits" else "full")
-    run_verify(spec, lake, Asked(method="full"))
+    run_verify(spec, lake, VerifyRequest(method="full"))
     feed.update(4, title="'told later'")
     run(spark, spec, feed)
-    (result,) = run_verify(spec, lake, Asked(method="full"))
+    (result,) = run_verify(spec, lake, VerifyRequest(method="full"))
     assert result.undecided == 0
     found = sorted((d.what, *d.columns) for d in result.differences)
     assert found == [(DIFFERS, "title"), (MISSING_IN_DATABASE,), (MISSING_IN_LAKE,)]

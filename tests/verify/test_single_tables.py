@@ -12,7 +12,7 @@ from tests.verify.postgres_feed import PostgresFeed
 from waybill.errors import Code, ConfigurationError, DifferenceError
 from waybill.verify.newest import FAILED, SKIPPED, VERIFIED, last_results
 from waybill.verify.outcomes import check_equal
-from waybill.verify.run import Asked, run_verify
+from waybill.verify.run import VerifyRequest, run_verify
 
 KEY = {"tables": {"*": {"key": ["id"]}}}
 TABLES = ("typed_gone", "typed_secret", "typed_wrong", "typed_zoo")
@@ -136,4 +136,4 @@ def test_a_batch_that_is_not_there_cannot_be_asked_for(spark, migration, feeds):
     spec = migration("debezium-json", **KEY)
     lake = run(spark, spec, feeds["typed_zoo"])
     with pytest.raises(ConfigurationError, match="no visible merge of batch never"):
-        run_verify(spec, lake, Asked(as_of="never"))
+        run_verify(spec, lake, VerifyRequest(as_of="never"))

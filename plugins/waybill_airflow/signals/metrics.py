@@ -86,7 +86,7 @@ MOST_TABLES = 200
 """So many tables have a figure of their own, the oldest first."""
 
 
-class Figure(NamedTuple):
+class MetricValue(NamedTuple):
     """A value of a metric, with the values of its tags in their order."""
 
     metric: str
@@ -106,7 +106,7 @@ def _receiver() -> str | None:
     return next(on, None)
 
 
-def figures_of(migration: str, report: dict[str, Any]) -> Iterator[Figure]:
+def figures_of(migration: str, report: dict[str, Any]) -> Iterator[MetricValue]:
     """What a stage's report says; one that found its work done before says nothing.
 
     Args:
@@ -127,17 +127,17 @@ def figures_of(migration: str, report: dict[str, Any]) -> Iterator[Figure]:
     }
     for outcome, rows in by_outcome.items():
         if rows:
-            yield Figure("waybill.rows", rows, (migration, stage, outcome))
+            yield MetricValue("waybill.rows", rows, (migration, stage, outcome))
     for reason, rows in refused.items():
-        yield Figure("waybill.refused", rows, (migration, stage, reason))
-    yield Figure("waybill.rows_waiting", report["waiting"], (migration, stage))
-    yield Figure("waybill.stage.duration", report["seconds"] * 1000, (migration, stage))
+        yield MetricValue("waybill.refused", rows, (migration, stage, reason))
+    yield MetricValue("waybill.rows_waiting", report["waiting"], (migration, stage))
+    yield MetricValue("waybill.stage.duration", report["seconds"] * 1000, (migration, stage))
     verdict = report["details"].get("outcome") if stage == "validate" else None
     if verdict:
-        yield Figure("waybill.gate", 1, (migration, verdict))
+        yield MetricValue("waybill.gate", 1, (migration, verdict))
 
 
-def figures_of_lake(index: Index, now: datetime) -> Iterator[Figure]:
+def figures_of_lake(index: Index, now: datetime) -> Iterator[MetricValue]:
     """What the overview of a migration says.
 
     Args:
@@ -147,20 +147,20 @@ def figures_of_lake(index: Index, now: datetime) -> Iterator[Figure]:
     name = index.migration
     since = index.lag_since
     lag = 0.0 if since is None else max(0.0, now.timestamp() - since / 1000)
-    yield Figure("waybill.held", int(index.held is not None), (name,))
-    yield Figure("waybill.lag.messages", index.lag, (name,))
-    yield Figure("waybill.lag.seconds", lag, (name,))
-    yield Figure("waybill.quarantine", index.quarantine.rows, (name,))
+    yield MetricValue("waybill.held", int(index.held is not None), (name,))
+    yield MetricValue("waybill.lag.messages", index.lag, (name,))
+    yield MetricValue("waybill.lag.seconds", lag, (name,))
+    yield MetricValue("waybill.quarantine", index.quarantine.rows, (name,))
     ages = (
         ((now - datetime.fromisoformat(table.complete)).total_seconds(), table.table)
         for table in index.tables
         if table.complete is not None
     )
     for age, table in nlargest(MOST_TABLES, ages):
-        yield Figure("waybill.table.age", age, (name, table))
+        yield MetricValue("waybill.table.age", age, (name, table))
 
 
-def figures_of_source(look: SourceLook, now: datetime) -> Iterator[Figure]:
+def figures_of_source(look: SourceLook, now: datetime) -> Iterator[MetricValue]:
     """What the source held when it was asked last; nothing where it never was.
 
     Args:
@@ -170,15 +170,15 @@ def figures_of_source(look: SourceLook, now: datetime) -> Iterator[Figure]:
     if not look.looked:
         return
     name = look.migration
-    yield Figure("waybill.source.unread", look.unread, (name, look.unit))
+    yield MetricValue("waybill.source.unread", look.unread, (name, look.unit))
     behind = look.behind(look.looked)
     if behind is not None:
-        yield Figure("waybill.source.seconds", behind, (name,))
+        yield MetricValue("waybill.source.seconds", behind, (name,))
     asked = max(0.0, now.timestamp() - look.looked / 1000)
-    yield Figure("waybill.source.asked", asked, (name,))
+    yield MetricValue("waybill.source.asked", asked, (name,))
 
 
-def send(figures: Iterable[Figure]) -> None:
+def send(figures: Iterable[MetricValue]) -> None:
     """Hand figures to Airflow."""
     tagged = _takes_tags()
     for figure in figures:

@@ -114,7 +114,7 @@ def _made(path: str, arguments: dict[str, Any]) -> BaseNotifier:
         message = f"alerts: there is no notifier {path} ({error})"
         raise ConfigurationError(message) from None
     if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
-        message = f"alerts: {path} is no notifier of Airflow"
+        message = f"alerts: {path} is not an Airflow notifier"
         raise ConfigurationError(message)
     try:
         return kind(**arguments)

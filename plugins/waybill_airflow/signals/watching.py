@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
 
-class Finding(NamedTuple):
+class AlertFinding(NamedTuple):
     """Something to tell.
 
     Attributes:
@@ -124,7 +124,7 @@ def ask_source(spec: Migration) -> SourceLook | None:
 
 def find(
     spec: Migration, index: Index, now: datetime, look: SourceLook | None = None
-) -> list[Finding]:
+) -> list[AlertFinding]:
     """What there is to tell of a migration.
 
     Args:
@@ -144,7 +144,7 @@ def find(
     return [finding for finding in found if finding is not None]
 
 
-def _waiting(spec: Migration, alerts: Alerts, look: SourceLook | None) -> Finding | None:
+def _waiting(spec: Migration, alerts: Alerts, look: SourceLook | None) -> AlertFinding | None:
     """Batches come, and messages wait at the source all the same."""
     if look is None or alerts.late_after is None:
         return None
@@ -156,8 +156,8 @@ def _waiting(spec: Migration, alerts: Alerts, look: SourceLook | None) -> Findin
         "batches are published. A transaction may be open there, or its runs may not keep up.\n"
         f"Progress: {spec.command('status', 'FILE')}"
     )
-    # What waits longest becomes another message with every batch, and is no news.
-    return Finding("late", "source", f"{spec.name}: messages wait at the source", text)
+    # What waits longest becomes another message with every batch, and is not news.
+    return AlertFinding("late", "source", f"{spec.name}: messages wait at the source", text)
 
 
 def _at_source(look: SourceLook) -> str:
@@ -171,7 +171,7 @@ def _at_source(look: SourceLook) -> str:
 
 def _late(
     spec: Migration, alerts: Alerts, index: Index, now: datetime, look: SourceLook | None
-) -> Finding | None:
+) -> AlertFinding | None:
     published = max((line.ended for line in index.batches if line.state == PUBLISHED), default=0)
     if not published:
         return None
@@ -191,10 +191,10 @@ def _late(
         f"{source}"
         f"Progress: {spec.command('status', 'FILE')}"
     )
-    return Finding("late", str(published), f"{spec.name} is late", text)
+    return AlertFinding("late", str(published), f"{spec.name} is late", text)
 
 
-def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Finding | None:
+def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> AlertFinding | None:
     if index.held is not None:
         # What is behind a held batch waits for a person, who has been notified.
         return None
@@ -208,13 +208,13 @@ def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Fi
                 "task; if its run has ended, the next run continues with it.\n"
                 f"Continue by hand: {spec.command('run', 'FILE', '--batch', line.batch)}"
             )
-            return Finding(
+            return AlertFinding(
                 "stalled", line.batch, f"{spec.name}: batch {line.batch} is stalled", text
             )
     return None
 
 
-def find_endangered(spec: Migration, now: datetime) -> list[Finding]:
+def find_endangered(spec: Migration, now: datetime) -> list[AlertFinding]:
     """Topics whose brokers will soon delete what the archive does not have yet.
 
     Raises:
@@ -251,4 +251,6 @@ def find_endangered(spec: Migration, now: datetime) -> list[Finding]:
         + f"\nRead them: {spec.command('run', 'FILE')}"
     )
     topics = sorted({one.topic for one in found})
-    return [Finding("retention", " ".join(topics), f"{spec.name}: messages expire unread", text)]
+    return [
+        AlertFinding("retention", " ".join(topics), f"{spec.name}: messages expire unread", text)
+    ]

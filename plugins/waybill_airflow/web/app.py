@@ -109,7 +109,7 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/runs/{dag_id}/{run_id}", dependencies=[SEES_RUNS])
     def run(user: GetUserDep, dag_id: str = ANY_DAG_ID, run_id: str = RUN_ID) -> HTMLResponse:
-        """The batch of a run, or a word about a DAG that is no migration."""
+        """The batch of a run, or a word about a DAG that is not a migration."""
         return _about(dag_id, run_id, user)
 
     @app.get("/batches/{dag_id}/{batch}", dependencies=[SEES_RUNS])
@@ -147,7 +147,9 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
         words = f"{dag_id} belongs to the migration {base}. Its figures are there."
         return _notice("A DAG of a migration", [words], link=base)
     if spec is None:
-        words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
+        words = (
+            f"{dag_id} is not a migration of Waybill, so there is nothing to show about it here."
+        )
         return _notice("No migration", [words])
     if run_id is None:
         rights = Rights(user)
@@ -180,7 +182,7 @@ def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTM
     ]
     if run is not None:
         sentences.append(f"Airflow says of its run: {run.state or 'nothing'}.")
-    # A tab about a run that has only begun is no error.
+    # A tab about a run that has only begun is not an error.
     return _notice("No account yet", sentences, 404 if run is None else 200)
 
 

@@ -10,8 +10,8 @@ from waybill.overview.schema import PUBLISHED
 from waybill.report import STAGES
 from waybill.spec.durations import seconds_of
 from waybill_airflow.lateness import LATE_AFTER, late_from
-from waybill_airflow.web.charts import Chart, Column, Limit, bars
-from waybill_airflow.web.wording import length, number
+from waybill_airflow.web.charts import Chart, ChartLimit, StackedBar, bars
+from waybill_airflow.web.formatting import length, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,34 +53,39 @@ def _age(spec: Migration, batches: Sequence[BatchLine], now: datetime) -> Chart 
         waited = max(0, batch.began - before.ended) / 1000
         took = max(0, batch.ended - max(batch.began, before.ended)) / 1000
         text = f"{length(waited + took)}, of it {length(took)} from the archive to the targets"
-        columns.append(Column(batch.batch, text, [("one", waited), ("two", took)]))
+        columns.append(StackedBar(batch.batch, text, [("one", waited), ("two", took)]))
         ends.append(before.ended)
     last = published[-1].ended
     since = max(0.0, now.timestamp() - last / 1000)
-    columns.append(Column("now", length(since), [("three", since)]))
+    columns.append(StackedBar("now", length(since), [("three", since)]))
     ends.append(last)
     due = [late_from(spec.schedule, end) for end in ends]
     by_schedule = [
         None if late is None else (late - end) / 1000 for late, end in zip(due, ends, strict=True)
     ]
     limits = [
-        Limit(f"late by its schedule ({spec.schedule}): {LATE_AFTER} batches are due", by_schedule)
+        ChartLimit(
+            f"late by its schedule ({spec.schedule}): {LATE_AFTER} batches are due", by_schedule
+        )
     ]
     alerts = spec.alerts
     if alerts is not None and "late" in alerts.on and alerts.late_after is not None:
         allowed = float(seconds_of(alerts.late_after))
-        limits.append(Limit("alerts.late_after", [allowed] * len(columns), "limit2"))
+        limits.append(ChartLimit("alerts.late_after", [allowed] * len(columns), "limit2"))
     legend = [("one", "until the batch began"), ("two", "the batch"), ("three", "since the last")]
     return bars("Lag: age of what is published", columns, legend, length, limits)
 
 
 def _volume(batches: Sequence[BatchLine]) -> Chart:
-    columns = [Column(b.batch, number(b.rows_in), [("one", float(b.rows_in))]) for b in batches]
+    columns = [StackedBar(b.batch, number(b.rows_in), [("one", float(b.rows_in))]) for b in batches]
     usual = [batch.limits.get("messages", []) for batch in batches]
     low = [ends[1] if len(ends) == 3 else None for ends in usual]
     high = [ends[2] if len(ends) == 3 else None for ends in usual]
     rule = "the suite trends expects from earlier batches"
-    limits = [Limit(f"maximum that {rule}", high), Limit(f"minimum that {rule}", low, "limit2")]
+    limits = [
+        ChartLimit(f"maximum that {rule}", high),
+        ChartLimit(f"minimum that {rule}", low, "limit2"),
+    ]
     return bars("Messages read", columns, [("one", "messages")], _whole, limits)
 
 
@@ -92,11 +97,11 @@ def _off(batches: Sequence[BatchLine]) -> Chart | None:
         return None
     figures = [batch.limits.get("messages_off", [0.0]) for batch in batches]
     columns = [
-        Column(batch.batch, _times_usual(figure[0]), [("one", figure[0])])
+        StackedBar(batch.batch, _times_usual(figure[0]), [("one", figure[0])])
         for batch, figure in zip(batches, figures, strict=True)
     ]
     most = [figure[1] if len(figure) == 2 else None for figure in figures]
-    limits = [Limit("maximum of the suite trends (messages_off)", most)]
+    limits = [ChartLimit("maximum of the suite trends (messages_off)", most)]
     title = "Deviation from the usual volume (worst topic)"
     return bars(title, columns, [("one", "distance")], _times_usual, limits)
 
@@ -109,18 +114,18 @@ def _refused(spec: Migration, batches: Sequence[BatchLine]) -> Chart:
         text = f"{share:.2f} %"
         if len(judged) == 2:
             text += f"; the gate counted {judged[0]:.2%} as new, in the worst topic"
-        columns.append(Column(batch.batch, text, [("refused", share)]))
+        columns.append(StackedBar(batch.batch, text, [("refused", share)]))
         most.append(100.0 * judged[1] if len(judged) == 2 else None)
     if not any(value is not None for value in most):
         # Of batches that an earlier version judged only the file says what they may refuse.
         most = [100.0 * spec.quality.max_refused_share] * len(batches)
-    limits = [Limit("quality.max_refused_share", most)]
+    limits = [ChartLimit("quality.max_refused_share", most)]
     return bars("Refused share", columns, [("refused", "refused")], _percent, limits)
 
 
 def _times(spec: Migration, batches: Sequence[BatchLine]) -> Chart:
     columns = [
-        Column(
+        StackedBar(
             b.batch,
             ", ".join(f"{s} {number(t)} s" for s, t in zip(STAGES, b.seconds, strict=False)),
             list(zip(KINDS, b.seconds, strict=False)),
@@ -131,7 +136,7 @@ def _times(spec: Migration, batches: Sequence[BatchLine]) -> Chart:
     if alerts is not None and "stalled" in alerts.on:
         longest = float(seconds_of(alerts.stalled_after))
         name = "one stage alone, by alerts.stalled_after"
-        limits.append(Limit(name, [longest] * len(columns)))
+        limits.append(ChartLimit(name, [longest] * len(columns)))
     legend = list(zip(KINDS, STAGES, strict=True))
     return bars("Seconds of the stages", columns, legend, _seconds, limits)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
-class Mark(NamedTuple):
+class Bar(NamedTuple):
     """A bar: its place and size in the units of the chart, and what it says."""
 
     x: float
@@ -17,7 +17,7 @@ class Mark(NamedTuple):
     title: str
 
 
-class Limit(NamedTuple):
+class ChartLimit(NamedTuple):
     """What bars are held against.
 
     Attributes:
@@ -35,8 +35,8 @@ class LimitLine(NamedTuple):
     """A limit as it is drawn.
 
     Attributes:
-        name: see `Limit`.
-        kind: see `Limit`.
+        name: see `ChartLimit`.
+        kind: see `ChartLimit`.
         path: where it runs; empty where all of it is above the chart.
         last: its newest value, as text.
     """
@@ -47,7 +47,7 @@ class LimitLine(NamedTuple):
     last: str
 
 
-class Row(NamedTuple):
+class BarText(NamedTuple):
     """A bar as text: what it is about, its value, and its limits in their order."""
 
     about: str
@@ -74,14 +74,14 @@ class Chart(NamedTuple):
     summary: str
     width: int
     height: int
-    marks: list[Mark]
+    marks: list[Bar]
     top: str
     legend: list[tuple[str, str]]
     limits: list[LimitLine]
-    rows: list[Row]
+    rows: list[BarText]
 
 
-class Column(NamedTuple):
+class StackedBar(NamedTuple):
     """A bar: what it is about, what it says, and its parts from the bottom as kind and value."""
 
     about: str
@@ -115,10 +115,10 @@ def sparkline(values: Sequence[float]) -> str:
 
 def bars(
     title: str,
-    columns: Sequence[Column],
+    columns: Sequence[StackedBar],
     legend: Sequence[tuple[str, str]],
     write: Callable[[float], str],
-    limits: Sequence[Limit] = (),
+    limits: Sequence[ChartLimit] = (),
 ) -> Chart:
     """A chart of stacked bars with their limits.
 
@@ -144,7 +144,7 @@ def bars(
             if height:
                 x = round(place * slot + slot * 0.1, 1)
                 title_of = f"{column.about}: {column.text}"
-                marks.append(Mark(x, base, round(slot * 0.8, 1), height, kind, title_of))
+                marks.append(Bar(x, base, round(slot * 0.8, 1), height, kind, title_of))
     lines = [_line(limit, scale, slot, write) for limit in applied]
     return Chart(
         title,
@@ -156,7 +156,7 @@ def bars(
         list(legend),
         lines,
         [
-            Row(
+            BarText(
                 column.about,
                 column.text,
                 [_limit_text(limit.values[place], write) for limit in applied],
@@ -166,12 +166,12 @@ def bars(
     )
 
 
-def _near(limits: Sequence[Limit], largest: float) -> list[float]:
+def _near(limits: Sequence[ChartLimit], largest: float) -> list[float]:
     values = (value for limit in limits for value in limit.values if value is not None)
     return [value for value in values if value <= NEAR * largest]
 
 
-def _line(limit: Limit, scale: float, slot: float, write: Callable[[float], str]) -> LimitLine:
+def _line(limit: ChartLimit, scale: float, slot: float, write: Callable[[float], str]) -> LimitLine:
     path = []
     for place, value in enumerate(limit.values):
         if value is not None and value <= scale:
@@ -187,7 +187,7 @@ def _limit_text(value: float | None, write: Callable[[float], str]) -> str:
 
 def _summary(
     title: str,
-    columns: Sequence[Column],
+    columns: Sequence[StackedBar],
     lines: Sequence[LimitLine],
     write: Callable[[float], str],
 ) -> str:

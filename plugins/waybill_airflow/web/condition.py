@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.counting import counted
 from waybill_airflow.lateness import LATE_AFTER, is_overdue
-from waybill_airflow.web.wording import age, clock
+from waybill_airflow.web.formatting import age, clock
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from waybill.overview.schema import BatchLine, Index, Stopped
+    from waybill.overview.schema import BatchLine, FailedStage, Index
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import DagFacts
 
@@ -170,7 +170,7 @@ def _held(spec: Migration, index: Index) -> Condition:
     return Condition(HELD, sentence, steps)
 
 
-def _stopped(failure: Stopped) -> str:
+def _stopped(failure: FailedStage) -> str:
     what = f"The stage {failure.stage}" if failure.stage else "The run"
     since = "no stage has succeeded since" if failure.stage else "no run has succeeded since"
     return f"{what} of batch {failure.batch} failed, and {since}."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waybill.spec.file import load_migration
-from waybill_airflow.migration_files import Found, file_of, read_migrations
+from waybill_airflow.migration_files import FoundMigrations, file_of, read_migrations
 from waybill_airflow.places import migrations_folder
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _read: dict[Path, tuple[_Stamp, Migration | Exception]] = {}
 has changed, and a page may be about hundreds."""
 
 
-def known_migrations() -> Found:
+def known_migrations() -> FoundMigrations:
     """The usable migrations with their files, and a sentence for every other file."""
     return read_migrations(migrations_folder(), _loaded)
 

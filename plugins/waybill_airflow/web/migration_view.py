@@ -25,11 +25,18 @@ from waybill_airflow.web.condition import (
 )
 from waybill_airflow.web.failed_batches import FAILED, failed_batches
 from waybill_airflow.web.form import Field, form_fields
+from waybill_airflow.web.formatting import clock
 from waybill_airflow.web.source_view import SourceView, source_view
-from waybill_airflow.web.wording import clock
 
 if TYPE_CHECKING:
-    from waybill.overview.schema import BatchLine, Index, Place, Stopped, TableLine, TableWaits
+    from waybill.overview.schema import (
+        BatchLine,
+        EndpointPlace,
+        FailedStage,
+        Index,
+        TableLine,
+        TableWaits,
+    )
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import RunFacts
     from waybill_airflow.web.charts import Chart
@@ -91,7 +98,7 @@ class MigrationView:
 
     name: str
     condition: Condition
-    ends: list[tuple[str, Place]]
+    ends: list[tuple[str, EndpointPlace]]
     index: Index | None
     source: SourceView | None
     failed_run: str
@@ -173,7 +180,7 @@ def migration_view(spec: Migration, may_trigger: bool, sees_values: bool = False
     )
 
 
-def _stopped(index: Index | None, failing: bool) -> Stopped | None:
+def _stopped(index: Index | None, failing: bool) -> FailedStage | None:
     """The failure that the migration's condition is about; Airflow may know nothing of it."""
     if index is None or index.stopped is None:
         return None

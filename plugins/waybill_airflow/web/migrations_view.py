@@ -10,10 +10,10 @@ from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
 from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
 from waybill_airflow.web.failed_batches import failed_batches
+from waybill_airflow.web.formatting import NOTHING, length, number
 from waybill_airflow.web.known_migrations import known_migrations
 from waybill_airflow.web.lake_outlines import outlines
 from waybill_airflow.web.source_view import SourceView, source_view
-from waybill_airflow.web.wording import NOTHING, length, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ is not done and the last run was another's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MigrationRow:
     """A migration in the list.
 
     Attributes:
@@ -85,7 +85,7 @@ class Overview(NamedTuple):
         due: migrations whose lakes are to be asked again when the page is sent.
     """
 
-    rows: list[Row]
+    rows: list[MigrationRow]
     broken: list[Condition]
     figures: list[Figure]
     now: datetime
@@ -113,17 +113,17 @@ def overview(rights: Rights) -> Overview:
     return Overview(rows, broken, _figures(rows, broken), now, age, lakes.old, lakes.due)
 
 
-def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetime) -> Row:
+def _row(spec: Migration, facts: DagFacts, outline: Outline | None, now: datetime) -> MigrationRow:
     formats = (spec.source.envelope, [target.envelope for target in spec.publish])
     if outline is None:
-        return Row(spec.name, formats, None, facts)
+        return MigrationRow(spec.name, formats, None, facts)
     index = outline.index
     condition = condition_of(spec, index, facts, now, outline.problem)
     batches = [] if index is None else index.batches
     noted = {} if index is None else index.failures
     failed = failed_batches(spec.name, batches[:1], noted, facts.last, RUNS_SEARCHED)
     values = [batch.rows_in for batch in reversed(batches)]
-    return Row(
+    return MigrationRow(
         name=spec.name,
         formats=formats,
         condition=condition,
@@ -145,7 +145,7 @@ def _starts(spec: Migration) -> str:
     return NOTHING if spec.schedule else "by hand"
 
 
-def _figures(rows: Sequence[Row], broken: Sequence[Condition]) -> list[Figure]:
+def _figures(rows: Sequence[MigrationRow], broken: Sequence[Condition]) -> list[Figure]:
     words = [row.condition.word for row in rows if row.condition is not None]
     words += [one.word for one in broken]
     indexes = [row.index for row in rows if row.index is not None]

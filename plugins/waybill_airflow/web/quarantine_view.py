@@ -80,7 +80,7 @@ class Opinion(NamedTuple):
     why: str
 
 
-class Line(NamedTuple):
+class HexLine(NamedTuple):
     """Bytes in hex: where they stand, their digits and characters, and which are at fault."""
 
     at: str
@@ -110,7 +110,7 @@ class MessageView(NamedTuple):
     history: list[dict[str, Any]]
     state: str
     text: tuple[str, str, str] | None
-    lines: list[Line]
+    lines: list[HexLine]
     size: int | None
     key: str | None
     opinions: list[Opinion]
@@ -269,7 +269,7 @@ def escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def hex_lines(value: bytes, fault: range | None) -> list[Line]:
+def hex_lines(value: bytes, fault: range | None) -> list[HexLine]:
     """Some bytes of a message, sixteen a line: around the fault, or the first."""
     begin = 0 if fault is None else max(0, (fault.start - HEX_BYTES // 2) // _ROW * _ROW)
     lines = []
@@ -278,7 +278,7 @@ def hex_lines(value: bytes, fault: range | None) -> list[Line]:
         marked = range(0) if fault is None else range(fault.start - at, fault.stop - at)
         characters = [chr(byte) if 32 <= byte < 127 else "." for byte in some]
         digits = [f"{byte:02x}" for byte in some]
-        lines.append(Line(f"{at:08x}", digits, characters, marked))
+        lines.append(HexLine(f"{at:08x}", digits, characters, marked))
     return lines
 
 

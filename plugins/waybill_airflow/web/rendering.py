@@ -9,7 +9,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from waybill_airflow.links import MOUNT
 from waybill_airflow.places import base_path
-from waybill_airflow.web import wording
+from waybill_airflow.web import formatting
 from waybill_airflow.web.addresses import Addresses
 
 
@@ -26,11 +26,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": wording.number,
-        "counts": wording.counts,
-        "clock": wording.clock,
-        "moment": wording.moment,
-        "time_of_day": wording.time_of_day,
+        "number": formatting.number,
+        "counts": formatting.counts,
+        "clock": formatting.clock,
+        "moment": formatting.moment,
+        "time_of_day": formatting.time_of_day,
     }
     return environment
 
@@ -44,4 +44,4 @@ def page(template: str, **values: Any) -> str:
     """
     address = Addresses(base_path(), MOUNT)
     text = _environment().get_template(f"{template}.html.j2")
-    return text.render(to=address, age=wording.age, away=wording.away, **values)
+    return text.render(to=address, age=formatting.age, away=formatting.away, **values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill_airflow.web.wording import length, moment
+from waybill_airflow.web.formatting import length, moment
 
 if TYPE_CHECKING:
     from waybill.overview.schema import Index, PartitionLook, SourceLook

@@ -60,7 +60,9 @@ def add_value_pages(app: FastAPI, notice: Notice) -> None:
         try:
             spec = known_migration(dag_id)
             if spec is None:
-                return notice("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+                return notice(
+                    "No migration", [f"{dag_id} is not a migration of Waybill."], status=404
+                )
             may_trigger = Rights(user).triggers(dag_id)
             view = quarantine_view(spec, batch, kind, table, may_trigger)
         except WaybillError as error:
@@ -97,7 +99,9 @@ def add_value_pages(app: FastAPI, notice: Notice) -> None:
         try:
             spec = known_migration(dag_id)
             if spec is None:
-                return notice("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+                return notice(
+                    "No migration", [f"{dag_id} is not a migration of Waybill."], status=404
+                )
             index = in_lake_of(spec, read_index)
             view = row_view(spec, table, key, as_of, index)
         except WaybillError as error:
@@ -117,7 +121,9 @@ def _add_verifications(app: FastAPI, notice: Notice) -> None:
         try:
             spec = known_migration(dag_id)
             if spec is None:
-                return notice("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+                return notice(
+                    "No migration", [f"{dag_id} is not a migration of Waybill."], status=404
+                )
             view = verification_view(spec)
         except WaybillError as error:
             return notice("The verifications cannot be read", [str(error)], status=503)

@@ -48,7 +48,7 @@ class TableView(NamedTuple):
         read_at: when the database was read, ISO 8601.
         position: of the database's log then; empty where it is not known.
         outcome: whether it was verified; `sentence` says why not.
-        by_key: whether rows that differ can be made anew one by one.
+        by_key: whether rows that differ can be rebuilt individually.
     """
 
     name: str
@@ -66,7 +66,7 @@ class TableView(NamedTuple):
 
     @property
     def label(self) -> str:
-        """See `waybill.verify.newest.Line`."""
+        """See `waybill.verify.newest.VerifiedLine`."""
         return self.name
 
 
@@ -100,7 +100,7 @@ class VerificationView(NamedTuple):
         differences: the first of them.
         more: how many others are kept.
         command: verifies again.
-        repair: makes the rows that differ anew, of tables where that can be done one by one; empty
+        repair: rebuilds the rows that differ, of tables where that can be done individually; empty
             where none is known.
         state: all of it in a sentence.
         is_bad: whether anything differs, or a table could not be verified.

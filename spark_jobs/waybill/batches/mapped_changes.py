@@ -25,7 +25,7 @@ from waybill.mapping.changes import (
 )
 from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.shards import EMPTIED, VOID
-from waybill.mapping.table import Event
+from waybill.mapping.table import ChangeContext
 from waybill.order import read_order_key
 from waybill.records import NO_TABLE as NOWHERE
 from waybill.records import ROW_OPERATIONS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from waybill.mapping.changes import Bags
     from waybill.mapping.column_history import ColumnHistory
     from waybill.mapping.rules import Rules
-    from waybill.mapping.shards import Emptied, Floor, Several
+    from waybill.mapping.shards import EmptiedShards, Floor, Several
     from waybill.mapping.table import MappedTable
     from waybill.records import TableSchema
     from waybill.tables import TableRules
@@ -61,7 +61,7 @@ class MappedRows(NamedTuple):
     rows: pa.Table
     why: pa.Array[Any]
     sentences: pa.Array[Any]
-    emptied: dict[int, tuple[Emptied, ...]]
+    emptied: dict[int, tuple[EmptiedShards, ...]]
 
 
 class MappedChanges:
@@ -91,7 +91,7 @@ class MappedChanges:
         history: ColumnHistory = NO_HISTORY,
     ) -> None:
         self._floors, self._by_source_time = floors, by_source_time
-        self._emptied: dict[int, tuple[Emptied, ...]] = {}
+        self._emptied: dict[int, tuple[EmptiedShards, ...]] = {}
         self.mapping = ChangeMapper(rules, declared, bags, history)
         self._given = schemas
         self.schemas: dict[str, TableSchema] = {}
@@ -421,7 +421,7 @@ class MappedChanges:
         return rows
 
     @staticmethod
-    def _events(rows: pa.Table, places: Any) -> list[Event]:
+    def _events(rows: pa.Table, places: Any) -> list[ChangeContext]:
         operations = _taken(rows, "operation", places)
         nothing: list[Any] = [None] * len(places)
         times = nothing
@@ -429,7 +429,7 @@ class MappedChanges:
             times = _micros(rows, places)
         orders = _taken(rows, "order_key", places) if "order_key" in rows.schema.names else nothing
         return [
-            Event(operation, time, None if order is None else read_order_key(order)[0])
+            ChangeContext(operation, time, None if order is None else read_order_key(order)[0])
             for operation, time, order in zip(operations, times, orders, strict=True)
         ]
 

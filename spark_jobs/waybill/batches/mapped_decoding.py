@@ -15,8 +15,8 @@ from waybill.batches.record_batches import record_batch
 from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.mapping.column_history import NO_HISTORY
 from waybill.mapping.masks import WITHHELD
-from waybill.mapping.shards import VOID, told_emptied
-from waybill.mapping.transaction_rows import RowTexts, digest_of, with_digest
+from waybill.mapping.shards import VOID, emptied_as_json
+from waybill.mapping.transaction_rows import ChangeTexts, digest_of, with_digest
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ class MappedDecoding:
             # Whoever makes the deletes reads here which tables are meant.
             self.emptied += len(emptied)
             tables = [emptied.get(place) for place in range(found.num_rows)]
-            extras = pa.array([None if t is None else told_emptied(t) for t in tables], pa.string())
+            extras = pa.array(
+                [None if t is None else emptied_as_json(t) for t in tables], pa.string()
+            )
             found = _set(found, "extra", pc.is_valid(extras), extras)
             schemas = [*schemas, *self._of_statements(found, emptied)]
         if digests:
@@ -211,7 +213,7 @@ class MappedDecoding:
                 continue
             counted[place] = True
             if reason != VOID:
-                digests[place] = digest_of(mapped, operation, RowTexts(*images))
+                digests[place] = digest_of(mapped, operation, ChangeTexts(*images))
         return pa.array(counted), digests
 
 

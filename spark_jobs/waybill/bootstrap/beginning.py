@@ -82,10 +82,10 @@ def begin_targets(spec: Migration, context: StageContext) -> None:
             begin_with_changes(context, writing)
             continue
         connectors = any(layout.connector for layout in plan.reading.envelope.layouts)
-        _Beginning(context, target, writing, connectors).run()
+        _TargetBeginning(context, target, writing, connectors).run()
 
 
-class _Beginning:
+class _TargetBeginning:
     """One target that begins.
 
     Args:
@@ -161,7 +161,7 @@ class _Beginning:
             if self.writing.mapping and not self.writing.mapping.selects(schema):
                 continue
             lake.cut_shuffles(table, None, head)
-            rows = _Table(self, name, state, schema, found, by_time)
+            rows = _MergedTable(self, name, state, schema, found, by_time)
             images = with_full_images(lake, table, lake.read(table, head))
             tables[name] = rows.write(branch, images, sizes)
             first = {
@@ -217,12 +217,12 @@ class _Beginning:
         land(branch, report, "outbox", started)
 
 
-class _Table:
+class _MergedTable:
     """The rows of one merged table, for one target."""
 
     def __init__(
         self,
-        beginning: _Beginning,
+        beginning: _TargetBeginning,
         name: str,
         state: TableState,
         schema: TableSchema,

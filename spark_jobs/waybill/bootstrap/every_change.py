@@ -57,7 +57,7 @@ def begin_with_changes(context: StageContext, writing: EncodePlan) -> None:
         accepted = RebuiltTables(lake, upto).counting(every).where("outcome = 'ok'")
         known = [c.batch for c in lake.commits(log) if c.stage == STAGE][::-1]
         named = {row.batch for row in accepted.select("batch").distinct().collect()}
-        # Batches that upkeep has let go are older than those that are on record.
+        # Batches that upkeep has expired are older than those that are on record.
         ordered = [*sorted(named.difference(known)), *(name for name in known if name in named)]
         context.progress(
             "convert: the target %s begins with the changes of %s",
@@ -70,7 +70,7 @@ def begin_with_changes(context: StageContext, writing: EncodePlan) -> None:
         rows = newest.join(F.broadcast(places), "batch").orderBy("_age", *inside)
         encoding = Encoding(replace(context, batch=batch), (writing,), branch, {})
         schemas = schemas_in(every.where("outcome = 'schema'"))
-        encoding.begin_anew(rows.select(*CHANGE.names, "batch"), schemas, report)
+        encoding.begin_with_every_change(rows.select(*CHANGE.names, "batch"), schemas, report)
         report.cursor[BATCHES] = [f"{name}-{batch}" for name in ordered]
         report.details["changes"] = report.rows_in
     land(branch, report, "outbox", started)

@@ -103,12 +103,12 @@ def init(
     [dim]Example:[/]  waybill init /data/orders --to debezium-json
     [dim]Example:[/]  waybill init kafka:orders --bootstrap localhost:9092 --to canal
     """
-    from waybill.cli.init import Beginning, init_command
+    from waybill.cli.init import InitOptions, init_command
 
     if None not in (envelope, old_envelope):
         raise ConfigurationError("--format is the earlier name of --envelope: leave one out")
     init_command(
-        Beginning(
+        InitOptions(
             source=source,
             output=output,
             name=name,

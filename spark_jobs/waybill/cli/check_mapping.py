@@ -99,8 +99,8 @@ def _unmatched(
             text = f"map[{number}]: no table of the sample is called {' or '.join(one.tables)}"
             yield Finding(about, NOTE, text + did_you_mean(one.tables[0], known))
             continue
-        told = {(name, in_any_case(name, schema)) for schema in named for name in schema.names}
-        columns = sorted({name for name, _ in told})
+        stated = {(name, in_any_case(name, schema)) for schema in named for name in schema.names}
+        columns = sorted({name for name, _ in stated})
         if not columns:
             continue
         asked = {
@@ -116,7 +116,7 @@ def _unmatched(
                     same_column(name, pattern, any_case)
                     if field == "rename"
                     else fits_column(name, (pattern,), any_case)
-                    for name, any_case in told
+                    for name, any_case in stated
                 )
                 if not any(found):
                     text = f"map[{number}].columns.{field}: no column there is called {pattern}"

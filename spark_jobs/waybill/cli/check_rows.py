@@ -19,7 +19,7 @@ from waybill.records import ROW_OPERATIONS, TableSchema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.rules import Change as Ruled
     from waybill.protocol import Encoder
     from waybill.records import Change
@@ -157,7 +157,7 @@ class SampleRows(NamedTuple):
         from waybill.merge.column_changes import extend
 
         schemas: dict[int, TableSchema] = {id(c.schema): c.schema for c in changes}
-        found: tuple[Column, ...] = ()
+        found: tuple[MergedColumn, ...] = ()
         for schema in schemas.values():
             rule = self.spec.rules.find(schema.database, schema.schema, schema.table)
             found = extend(found, [schema], rule.columns, schema.qualified_name, 0)

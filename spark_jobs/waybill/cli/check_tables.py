@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Seen:
+class SampledTable:
     """One table of the sample.
 
     Attributes:
@@ -52,13 +52,13 @@ class Sampled(NamedTuple):
     plain: list[Change]
     whole: bool
 
-    def tables(self) -> dict[str, Seen]:
+    def tables(self) -> dict[str, SampledTable]:
         """The tables of the sample by qualified name."""
-        found: dict[str, Seen] = {}
+        found: dict[str, SampledTable] = {}
         for change in (*self.changes, *self.plain):
             schema = change.schema
             if schema.table:
-                table = found.setdefault(schema.qualified_name, Seen(names_of(schema)))
+                table = found.setdefault(schema.qualified_name, SampledTable(names_of(schema)))
                 table.columns.update(schema.names)
         return found
 
@@ -95,7 +95,7 @@ def _unseen(about: str, name: str, known: list[str], whole: bool) -> Finding:
 
 
 def _columns(
-    about: str, declared: Table, tables: list[Seen], sampled: Sampled
+    about: str, declared: Table, tables: list[SampledTable], sampled: Sampled
 ) -> Iterator[Finding]:
     known = sorted({column for table in tables for column in table.columns})
     for table in tables:

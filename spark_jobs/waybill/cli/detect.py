@@ -12,7 +12,7 @@ from waybill.cli.options import check_known, read_settings, rules_in
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.counting import counted
 from waybill.errors import ConfigurationError
-from waybill.inprocess.detect import Trial, Verdict, detect, sample_of
+from waybill.inprocess.detect import EnvelopeVerdict, Trial, detect, sample_of
 from waybill.inprocess.topic_file import open_topic
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def detect_command(given: Detection) -> None:
         sys.exit(ConfigurationError.exit_code)
 
 
-def judged(file: TopicFile, messages: Sequence[Message], given: Hints) -> Verdict:
+def judged(file: TopicFile, messages: Sequence[Message], given: Hints) -> EnvelopeVerdict:
     """What the messages are; nothing if the file is of another kind and little speaks for them.
 
     Raises:
@@ -99,7 +99,7 @@ def one_envelope(file: TopicFile, messages: Sequence[Message], given: Hints) -> 
     raise ConfigurationError(f"{answer_of(file, verdict)}; say which with --from")
 
 
-def answer_of(file: TopicFile, verdict: Verdict) -> str:
+def answer_of(file: TopicFile, verdict: EnvelopeVerdict) -> str:
     """The answer as one sentence."""
     names = [trial.name for trial in verdict.named]
     path = printable(file.path)
@@ -113,7 +113,7 @@ def answer_of(file: TopicFile, verdict: Verdict) -> str:
     return f"{path}: {names[0]}"
 
 
-def _why_none(file: TopicFile, verdict: Verdict) -> str:
+def _why_none(file: TopicFile, verdict: EnvelopeVerdict) -> str:
     if file.foreign is not None:
         return f"it is {file.foreign}"
     if verdict.messages + verdict.empty == 0:
@@ -137,7 +137,7 @@ def _why_none(file: TopicFile, verdict: Verdict) -> str:
     return f"every decoder refuses all of it ({messages}; {what})"
 
 
-def as_data(file: TopicFile, verdict: Verdict, answer: str) -> dict[str, Any]:
+def as_data(file: TopicFile, verdict: EnvelopeVerdict, answer: str) -> dict[str, Any]:
     """The answer for programs."""
     kind = "none" if not verdict.named else "mixed" if verdict.mixed else "one"
     if kind == "one" and len(verdict.named) > 1:
@@ -172,7 +172,7 @@ def as_data(file: TopicFile, verdict: Verdict, answer: str) -> dict[str, Any]:
     }
 
 
-def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
+def _print(file: TopicFile, verdict: EnvelopeVerdict, answer: str) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -201,7 +201,7 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
         )
 
 
-def for_it(trial: Trial, verdict: Verdict) -> list[str]:
+def for_it(trial: Trial, verdict: EnvelopeVerdict) -> list[str]:
     """What speaks for an envelope, line by line."""
     lines = [f"{trial.name}, {trial.envelope.title}"]
     taken = f"reads {trial.read} of {counted(verdict.messages, 'message')}"

@@ -23,7 +23,7 @@ _SECRET = re.compile(r"secret|password|token|credential|access[.-]?key", re.IGNO
 """What is in the names of Spark's settings that are secret."""
 
 
-class Given(NamedTuple):
+class DriverOptions(NamedTuple):
     """What the driver's Spark and its orders are bound by.
 
     Attributes:
@@ -37,7 +37,7 @@ class Given(NamedTuple):
     migrations: Path | None = None
 
 
-def driver_command(host: str, port: int, master: str | None, given: Given) -> None:
+def driver_command(host: str, port: int, master: str | None, given: DriverOptions) -> None:
     """Start Spark and take orders until the process is asked to end."""
     # A secret out of a file often ends in a newline, which no request can carry.
     token = os.environ.pop(TOKEN, "").strip()

@@ -125,7 +125,7 @@ def settings_of(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _default_of(known: FieldInfo, schema: dict[str, Any]) -> Any:
-    """A default as plain data; the schema of a model has none that is made anew each time."""
+    """A default as plain data; the schema of a model has none that is made each time."""
     return schema.get("default", known.get_default(call_default_factory=True))
 
 

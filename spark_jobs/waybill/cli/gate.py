@@ -13,7 +13,7 @@ from waybill.errors import Code, ConfigurationError
 from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
-    from waybill.lake.decisions import Decision
+    from waybill.lake.decisions import GateDecision
     from waybill.spec.migration import Migration
 
 
@@ -30,11 +30,11 @@ def decide_command(
         as_json: whether to print it as JSON.
     """
     spec = load_migration(migration)
-    from waybill.lake.decisions import Asked
+    from waybill.lake.decisions import RequestedDecision
     from waybill.overview.keeping import keep_overview
     from waybill.validate.deciding import decide, reason_of
 
-    asked = Asked(what, login_name(), reason)
+    asked = RequestedDecision(what, login_name(), reason)
     # What cannot be taken down is said before Spark takes its time to start.
     reason_of(asked)
     sign_of_life("a decision is written into the lake")
@@ -51,7 +51,7 @@ def decide_command(
         console().print(line, markup=False, soft_wrap=True)
 
 
-def decision_lines(spec: Migration, decision: Decision) -> list[str]:
+def decision_lines(spec: Migration, decision: GateDecision) -> list[str]:
     """What was decided and what comes next, for a person."""
     from waybill.lake.decisions import APPROVED
 

@@ -17,7 +17,7 @@ from waybill.cli.drafts.evidence import as_data
 from waybill.cli.drafts.migration_text import decisions_of, migration_text
 from waybill.cli.drafts.proven_types import proven_types
 from waybill.cli.drafts.questions import Questions
-from waybill.cli.drafts.reading import Lacking, NoneFits, Reading, SeveralFit, read
+from waybill.cli.drafts.reading import Lacking, NoneFits, SeveralFit, SourceReading, read
 from waybill.cli.drafts.source_look import SAMPLE, TOPIC, Look, is_topic, look
 from waybill.cli.drafts.target_trial import try_target
 from waybill.cli.findings import WRONG
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class InitOptions:
     """The options of one call, as they were given."""
 
     source: str
@@ -63,7 +63,7 @@ class Beginning:
     json: bool = False
 
 
-def init_command(options: Beginning) -> None:
+def init_command(options: InitOptions) -> None:
     """Draw up a migration, check it, and say what comes next.
 
     Leaves with 2 where the check finds something to fix; the file is there then.
@@ -92,7 +92,7 @@ def init_command(options: Beginning) -> None:
         sys.exit(ConfigurationError.exit_code)
 
 
-def _drafted(options: Beginning, connection: str, questions: Questions | None) -> Draft:
+def _drafted(options: InitOptions, connection: str, questions: Questions | None) -> Draft:
     """The draft, with everything that options and answers decide."""
     settings, rules = _settings(options.settings), _rules(options)
     found = look(options.source, options.layout, connection, options.sample)
@@ -133,12 +133,12 @@ def _drafted(options: Beginning, connection: str, questions: Questions | None) -
 
 
 def _reading(
-    options: Beginning,
+    options: InitOptions,
     found: Look,
     settings: Mapping[str, Any],
     rules: TableRules,
     questions: Questions | None,
-) -> Reading:
+) -> SourceReading:
     """How the source is read; a person may choose where several envelopes fit."""
     name, file, settings = options.envelope, options.schemas, dict(settings)
     while True:
@@ -167,7 +167,7 @@ def _reading(
 
 
 def _name_and_file(
-    options: Beginning, found: Look, questions: Questions | None
+    options: InitOptions, found: Look, questions: Questions | None
 ) -> tuple[str, Path]:
     name, file = options.name or found.name, options.output
     if questions is not None and options.name is None:
@@ -183,7 +183,7 @@ def _name_and_file(
 
 
 @contextmanager
-def _connected(options: Beginning) -> Iterator[str]:
+def _connected(options: InitOptions) -> Iterator[str]:
     """The connection to the brokers by name; found inside of the block, if servers are given."""
     name = options.connection or DEFAULT_CONNECTION
     if options.bootstrap is None:
@@ -231,7 +231,7 @@ def _settings(texts: list[str]) -> dict[str, dict[str, Any]]:
     return sides
 
 
-def _rules(options: Beginning) -> TableRules:
+def _rules(options: InitOptions) -> TableRules:
     """Tables that the options declare."""
     rules = rules_in(options.tables)
     declared = dict(rules.declared)
@@ -338,7 +338,7 @@ def _placed(file: Path, text: str, force: bool) -> Migration:
 # What is printed
 
 
-def _print_look(found: Look, reading: Reading) -> None:
+def _print_look(found: Look, reading: SourceReading) -> None:
     from rich.text import Text
 
     out = console(stderr=True)

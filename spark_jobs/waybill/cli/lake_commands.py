@@ -92,9 +92,9 @@ def changes(
     [dim]Example:[/]  waybill changes migrations/shop.yaml --table shop.orders --key 7
     [dim]Example:[/]  waybill changes migrations/shop.yaml --table shop.orders --held
     """
-    from waybill.cli.tables import Wanted, changes_command
+    from waybill.cli.tables import ChangeFilter, changes_command
 
-    changes_command(migration, Wanted(table, key, limit, held), json)
+    changes_command(migration, ChangeFilter(table, key, limit, held), json)
 
 
 @quarantine.command("list")
@@ -273,14 +273,14 @@ def verify(
     [dim]Example:[/]  waybill verify migrations/shop.yaml --against-topic
     """
     from waybill.cli.verify import published_command, seconds_to_wait, verify_command
-    from waybill.verify.run import Asked, checked_method
+    from waybill.verify.run import VerifyRequest, checked_method
 
     if against_topic:
         others = (("table", table), ("method", method), ("as-of", as_of), ("wait", wait))
         published_command(migration, [name for name, given in others if given], json)
         return
     chosen: Any = checked_method(method)
-    verify_command(migration, Asked(table, chosen, as_of, seconds_to_wait(wait)), json)
+    verify_command(migration, VerifyRequest(table, chosen, as_of, seconds_to_wait(wait)), json)
 
 
 Reason = Annotated[

@@ -50,7 +50,7 @@ def waiting_targets(spec: Migration, lake: History) -> list[dict[str, Any]]:
         )
         if why is not None:
             sentence = sentence_of(target.label, why)
-        found.append({"target": target.label, "waits_for": why, "told": sentence})
+        found.append({"target": target.label, "waits_for": why, "sentence": sentence})
     return found
 
 

@@ -67,7 +67,7 @@ def show_command(migration: Path, position: str, raw: bool, as_json: bool) -> No
     """Show a refused message with its bytes."""
     match = _POSITION.fullmatch(position)
     if match is None:
-        message = f"{position!r} is no position: write topic/partition/offset, e.g. shop/0/42"
+        message = f"{position!r} is not a position: write topic/partition/offset, e.g. shop/0/42"
         raise ConfigurationError(message)
     spec = load_migration(migration)
     with look_into(spec) as lake:

@@ -46,6 +46,6 @@ def driver(
 
     [dim]Example:[/]  WAYBILL_DRIVER_TOKEN=… waybill driver --port 8190
     """
-    from waybill.cli.driver import Given, driver_command
+    from waybill.cli.driver import DriverOptions, driver_command
 
-    driver_command(host, port, master, Given(conf or [], properties, migrations))
+    driver_command(host, port, master, DriverOptions(conf or [], properties, migrations))

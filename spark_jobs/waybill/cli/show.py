@@ -20,7 +20,14 @@ from waybill.cli.raw_bytes import bytes_as_lines
 from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.inprocess.detect import sample_of
-from waybill.inprocess.display import CHANGED, ONLY, UNKNOWN, Entries, Entry, Wanted
+from waybill.inprocess.display import (
+    CHANGED,
+    ONLY,
+    UNKNOWN,
+    DisplayEntries,
+    DisplayEntry,
+    DisplayFilter,
+)
 from waybill.inprocess.quarantine import text_or_base64
 from waybill.inprocess.topic_file import open_topic
 
@@ -83,7 +90,7 @@ def show_command(given: Showing) -> None:
             ]
             messages = chain(sample, messages)
         envelope, decoder = reading(source, settings, given.schemas, given.tables)
-        every = Entries(decoder, envelope.pairs).read(messages, wanted)
+        every = DisplayEntries(decoder, envelope.pairs).read(messages, wanted)
         entries = islice(every, given.limit or None)
         if given.json:
             for entry in entries:
@@ -101,11 +108,11 @@ def show_command(given: Showing) -> None:
         sys.stderr.write(f"only the first {shown}; --limit shows more, --limit 0 all\n")
 
 
-def _wanted(given: Showing) -> Wanted:
+def _wanted(given: Showing) -> DisplayFilter:
     if given.only is not None and given.only not in ONLY:
         raise ConfigurationError(f"--only {given.only}: write one of {', '.join(ONLY)}")
     first, last = _range(given.offsets)
-    return Wanted(given.table, given.only, first, last)
+    return DisplayFilter(given.table, given.only, first, last)
 
 
 def _range(text: str | None) -> tuple[int, int | None]:
@@ -126,7 +133,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
 # For programs
 
 
-def as_data(entry: Entry) -> dict[str, Any]:
+def as_data(entry: DisplayEntry) -> dict[str, Any]:
     """An entry as plain data; images hold exact texts, and no columns that were not sent."""
     change, message = entry.change, entry.message
     data: dict[str, Any] = {
@@ -170,7 +177,7 @@ def _plain(image: Any) -> Any:
     return None if image is None else msgspec.json.decode(msgspec.json.encode(image))
 
 
-def _old_key(entry: Entry) -> Any:
+def _old_key(entry: DisplayEntry) -> Any:
     try:
         return entry.change.old_key_image()
     except Refusal:
@@ -189,7 +196,7 @@ def _time(micros: int | None) -> str | None:
 # For people
 
 
-def print_entry(out: Console, entry: Entry, limit: int | None, again: bool = False) -> None:
+def print_entry(out: Console, entry: DisplayEntry, limit: int | None, again: bool = False) -> None:
     """One entry.
 
     Args:
@@ -225,7 +232,7 @@ def print_entry(out: Console, entry: Entry, limit: int | None, again: bool = Fal
         out.print(_images(entry, limit))
 
 
-def _facts(entry: Entry, limit: int | None) -> Iterator[str]:
+def _facts(entry: DisplayEntry, limit: int | None) -> Iterator[str]:
     """What is shown beside the images."""
     change = entry.change
     facts = []
@@ -252,7 +259,7 @@ def _facts(entry: Entry, limit: int | None) -> Iterator[str]:
         yield f"statement: {change.ddl_text[:limit]}{_rest(change.ddl_text, limit)}"
 
 
-def _images(entry: Entry, limit: int | None) -> RenderableType:
+def _images(entry: DisplayEntry, limit: int | None) -> RenderableType:
     """The images side by side; `*` marks what changed, `?` what cannot be compared."""
     from rich.padding import Padding
     from rich.table import Table

@@ -92,7 +92,7 @@ def status_command(migration: Path, as_json: bool) -> None:
     _print_held(spec, stages)
     _print_waiting(spec, waiting)
     for target in to_begin:
-        console().print(target["told"], markup=False, soft_wrap=True)
+        console().print(target["sentence"], markup=False, soft_wrap=True)
     _print_source(source)
     if tables:
         rows = [
@@ -142,7 +142,7 @@ def _print_held(spec: Migration, stages: list[dict[str, Any]]) -> None:
             )
             console().print(line, markup=False, soft_wrap=True)
             if stage["decision"] is not None:
-                line = f"decided: {stage['decision']['told']}, which the next run executes"
+                line = f"decided: {stage['decision']['sentence']}, which the next run executes"
                 console().print(line, markup=False, soft_wrap=True)
 
 
@@ -216,7 +216,7 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
 def _decided(lake: History, held: Commit) -> dict[str, Any] | None:
     """What a person has decided about the held batch."""
     decision = decision_on(lake, held)
-    return None if decision is None else {**decision._asdict(), "told": str(decision)}
+    return None if decision is None else {**decision._asdict(), "sentence": str(decision)}
 
 
 def _done(lake: History, stage: str, held: Commit | None) -> list[Commit]:

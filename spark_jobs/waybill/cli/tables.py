@@ -108,7 +108,7 @@ def _cell(row: dict[str, str | None], column: str) -> str:
     return "null" if value is None else value
 
 
-class Wanted(NamedTuple):
+class ChangeFilter(NamedTuple):
     """Which changes are asked for.
 
     Attributes:
@@ -124,7 +124,7 @@ class Wanted(NamedTuple):
     held: bool = False
 
 
-def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
+def changes_command(migration: Path, wanted: ChangeFilter, as_json: bool) -> None:
     """Print changes in the order of the merge.
 
     Raises:
@@ -181,7 +181,7 @@ def _first(
     lake: History,
     log: str,
     asked: Asked,
-    wanted: Wanted,
+    wanted: ChangeFilter,
     spec: Migration,
     held: Commit | None,
 ) -> list[dict[str, Any]]:

@@ -15,13 +15,13 @@ from waybill.spec.file import load_migration
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill.verify.results import TableResult
-    from waybill.verify.run import Asked
+    from waybill.verify.run import VerifyRequest
 
 SHOWN = 20
 """Differences of a table that are printed; --json and the lake have more."""
 
 
-def verify_command(migration: Path, asked: Asked, as_json: bool) -> None:
+def verify_command(migration: Path, asked: VerifyRequest, as_json: bool) -> None:
     """Compare the merged tables with their source database, and print what differs.
 
     Raises:
@@ -75,7 +75,7 @@ def seconds_to_wait(text: str | None) -> float | None:
     """What `--wait` says.
 
     Raises:
-        ConfigurationError: it is no length of time.
+        ConfigurationError: it is not a length of time.
     """
     if text is None:
         return None

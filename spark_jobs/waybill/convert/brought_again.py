@@ -37,7 +37,7 @@ WHOLE = "bool_or(half IS NULL) OR (bool_or(half = 'before') AND bool_or(half = '
 """SQL: of `UPDATES` that share an id: whether both halves are there."""
 
 
-class Messages(NamedTuple):
+class MessageSpan(NamedTuple):
     """Some messages that rows of a table came from.
 
     Attributes:
@@ -54,7 +54,7 @@ class Messages(NamedTuple):
         return "/".join(map(str, self.first))
 
 
-def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, Messages]:
+def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, MessageSpan]:
     """The messages that a reload does not bring, by the qualified name of their table.
 
     Args:
@@ -79,7 +79,7 @@ def not_brought(old: DataFrame, new: DataFrame, pairs: bool) -> dict[str, Messag
     return messages_by(NAME, found.unionByName(rest.select(*_PLACED)))
 
 
-def ambiguous(old: DataFrame, archive: DataFrame, column: str) -> dict[Any, Messages]:
+def ambiguous(old: DataFrame, archive: DataFrame, column: str) -> dict[Any, MessageSpan]:
     """The places of which the archive has several different messages, by a column of changes.
 
     A topic that was made again, or a file with other content, has other messages at places that
@@ -96,12 +96,12 @@ def ambiguous(old: DataFrame, archive: DataFrame, column: str) -> dict[Any, Mess
     return messages_by(column, old.join(several, [*MESSAGE_PLACE], "left_semi"))
 
 
-def messages_by(column: str, rows: DataFrame) -> dict[Any, Messages]:
+def messages_by(column: str, rows: DataFrame) -> dict[Any, MessageSpan]:
     """The messages that rows of `changes` came from, by a column of them."""
     first = F.min(F.struct(*MESSAGE_PLACE))
     each = rows.select(column, *MESSAGE_PLACE).distinct().groupBy(column)
     found = each.agg(F.count("*"), first).collect()
-    return {name: Messages(count, tuple(place)) for name, count, place in found}
+    return {name: MessageSpan(count, tuple(place)) for name, count, place in found}
 
 
 def _several_at_one_place(archive: DataFrame) -> DataFrame | None:

@@ -134,7 +134,7 @@ class ColumnHistories:
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             schemas.begin()
-            decoder, asked = reading.decoder(), _Asked(reading.mapping)
+            decoder, asked = reading.decoder(), _ConditionColumns(reading.mapping)
             found: list[tuple[Any, ...]] = []
             for batch in batches:
                 for message in messages_of(batch):
@@ -149,7 +149,7 @@ class ColumnHistories:
         return read
 
 
-class _Asked:
+class _ConditionColumns:
     """Finds what statements do to the columns that conditions ask for."""
 
     def __init__(self, mapping: Rules) -> None:

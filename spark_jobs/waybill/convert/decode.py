@@ -18,7 +18,7 @@ from waybill.convert.full_loads import has_full_loads
 from waybill.convert.halves import SPENT, settle
 from waybill.convert.mapped_names import NAMES, EarlierTables, Met, keep_names
 from waybill.convert.registry_schemas import RegistrySchemas
-from waybill.convert.reloading import RELOADED, Reload
+from waybill.convert.reloading import RELOADED, BatchReload
 from waybill.convert.shards import JoinedTables, known_floors, tell_floors
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
@@ -83,7 +83,7 @@ class Decoding:
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
         self.columns = ColumnHistories(context, reading, branch.table, self.schemas)
-        self.reload = Reload(context, branch)
+        self.reload = BatchReload(context, branch)
         self.sizes = RowSizes(context.spark.sparkContext)
         self.renamed = Tally(context.spark.sparkContext)
         """What tables are called that tasks have met: new and old names, the old ones."""
@@ -182,7 +182,7 @@ class Decoding:
     def _again(self) -> list[str] | None:
         """Batches whose refused messages are decoded once more, None for all of them.
 
-        A run that drops what the gate holds, or that follows a decision to drop it, starts anew
+        A run that drops what the gate holds, or that follows a decision to drop it, starts over
         with all of it, so it gives another try to what was refused since the gate last let
         something through. If it did not, those messages would be counted against it although their
         cause is fixed.
@@ -200,7 +200,7 @@ class Decoding:
     def _replay(self, span: Span, batches: list[str] | None, report: StageReport) -> bool:
         """Decode refused messages once more; rows of theirs that were taken stay.
 
-        What was refused before is no longer in quarantine, what is refused again is so anew.
+        What was refused before is no longer in quarantine, what is refused again is there again.
 
         Args:
             span: of the archive, what the batch decodes anyway.

@@ -162,7 +162,7 @@ class Encoding:
         self._tell_names(report)
         self.sizes.tell(report, "outbox")
 
-    def begin_anew(
+    def begin_with_every_change(
         self, changes: DataFrame, schemas: dict[str, TableSchema], report: StageReport
     ) -> None:
         """Write every change that there ever was for a new target.
@@ -201,7 +201,7 @@ class Encoding:
         self.sizes.tell(report, "outbox")
 
     def _start_over(self) -> None:
-        """Let go of what targets refused that begin now, having been taken out of the migration.
+        """Forget what targets refused that begin now, having been taken out of the migration.
 
         What they begin with has those changes, or newer ones of the same rows: a replay must not
         send the older ones behind them.

@@ -26,7 +26,7 @@ from waybill.mapping.shards import EMPTIED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.convert.brought_again import Messages
+    from waybill.convert.brought_again import MessageSpan
 
 GROUP = "key_group"
 GROUPS_DDL = f"{NAME} string, key string, {GROUP} int"
@@ -52,7 +52,7 @@ def grouped(rows: DataFrame, keys: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(keys), [NAME, "key"])
 
 
-def not_brought(old: DataFrame, own: DataFrame, beside: DataFrame) -> dict[int, Messages]:
+def not_brought(old: DataFrame, own: DataFrame, beside: DataFrame) -> dict[int, MessageSpan]:
     """The messages that the reload does not bring, by the group of the changes that they were.
 
     Args:
@@ -73,7 +73,7 @@ def not_brought(old: DataFrame, own: DataFrame, beside: DataFrame) -> dict[int, 
     return messages_by(GROUP, missing)
 
 
-def counted_elsewhere(own: DataFrame, log: DataFrame, keys: DataFrame) -> dict[int, Messages]:
+def counted_elsewhere(own: DataFrame, log: DataFrame, keys: DataFrame) -> dict[int, MessageSpan]:
     """The messages of changes that count as changes of other rows, by the group they are of now.
 
     Args:
@@ -90,7 +90,7 @@ def counted_elsewhere(own: DataFrame, log: DataFrame, keys: DataFrame) -> dict[i
     return messages_by(GROUP, others.select(*inside, F.col("now").alias(GROUP)))
 
 
-def halves_alone(old: DataFrame, own: DataFrame, takes_after: bool) -> dict[int, Messages]:
+def halves_alone(old: DataFrame, own: DataFrame, takes_after: bool) -> dict[int, MessageSpan]:
     """Halves of updates that would wait, or have waited until now, by group.
 
     Args:
@@ -113,7 +113,7 @@ def halves_alone(old: DataFrame, own: DataFrame, takes_after: bool) -> dict[int,
     )
 
 
-def unsettled(old: DataFrame, own: DataFrame, condition: str) -> dict[int, Messages]:
+def unsettled(old: DataFrame, own: DataFrame, condition: str) -> dict[int, MessageSpan]:
     """The messages of changes whose transactions decide whether they show, by group.
 
     Args:

@@ -43,7 +43,7 @@ class DecodePlan:
 
     @property
     def bags(self) -> Bags:
-        """How changes of tables without a key are told apart; see `ChangeMapper`."""
+        """How changes of tables without a key are distinguished; see `ChangeMapper`."""
         envelope = self.envelope
         ids = "sequence_id" in envelope.carries or "sequence_id" in envelope.partly
         return "id" if ids else "place"
@@ -56,7 +56,7 @@ class DecodePlan:
         return WithFullLoads(self.envelope.decoder(self.settings, self.rules), self.rules)
 
     def bulk_reader(self) -> Callable[[Any], Any] | None:
-        """What reads many messages at once, made of a decoder; None where each is read alone."""
+        """What reads messages in bulk, made of a decoder; None where each is read alone."""
         make = self.envelope.bulk_reader if self.settings.in_bulk else None
         return None if make is None else lambda decoder: make(decoder.decoder)
 
@@ -214,7 +214,7 @@ def settings_of(
             name = ".".join(str(part) for part in item["loc"])
             if item["type"] == "extra_forbidden":
                 hint = did_you_mean(name, model.model_fields)
-                wrong.append(f"{place}.{name} is no setting of {envelope.name}{hint}")
+                wrong.append(f"{place}.{name} is not a setting of {envelope.name}{hint}")
             else:
                 wrong.append(f"{place}.{name}: {item['msg']}")
         raise ConfigurationError("; ".join(wrong), code=Code.ENVELOPE_SETTING) from error

@@ -57,13 +57,13 @@ RELOADED = "rows of reloaded tables"
 
 _TAKEN = "outcome IN ('ok', 'waiting')"
 _OF_TABLES = "outcome IN ('ok', 'waiting', 'skipped') AND nullif(`table`, '') IS NOT NULL"
-_ANEW = (
+_REPLACE_ALL = (
     "to replace them, load a dump of the table with `as_of` under `full:`, or continue under a "
     "new migration name"
 )
 
 
-class Reload:
+class BatchReload:
     """What a batch takes once more; of any other batch nothing.
 
     Args:
@@ -80,7 +80,7 @@ class Reload:
         self._names: list[str] = []
         self._added_to: list[str] = []
         self.rebuilt: list[str] = []
-        """The tables that the batch makes anew, of nothing that earlier batches brought."""
+        """The tables that the batch rebuilds, from nothing that earlier batches brought."""
 
     def counting(self, rows: DataFrame) -> DataFrame:
         """The rows of `changes` that count, as the batch leaves them."""
@@ -162,7 +162,7 @@ class Reload:
                     f"{name} cannot be rebuilt: retention has deleted changes of batches that "
                     f"ended before {since}, so the archive may lack messages that its rows came "
                     "from; they stay, and older or repeated changes do not alter them: "
-                    f"{_ANEW}"
+                    f"{_REPLACE_ALL}"
                 )
         return found
 
@@ -207,7 +207,7 @@ class Reload:
                 )
                 way_out = (
                     "find out what changed in the migration's file or its schemas, revert it "
-                    f"and reload again, or, {_ANEW}"
+                    f"and reload again, or, {_REPLACE_ALL}"
                 )
             else:
                 why = (
@@ -215,7 +215,7 @@ class Reload:
                     f"{counted(several[name].number, 'place')} that its rows came from, the first "
                     f"{several[name].place}, and it is unknown which of them counts"
                 )
-                way_out = _ANEW
+                way_out = _REPLACE_ALL
             report.warnings.append(
                 f"{name} cannot be rebuilt: {why}; its rows stay, and older or repeated changes do "
                 f"not alter them: {way_out}"
@@ -249,7 +249,7 @@ class Reload:
         return now_read_as(found)
 
     def _replace(self, names: list[str]) -> None:
-        """Let go of what earlier batches brought of tables."""
+        """Forget what earlier batches brought of tables."""
         if self.branch.base is None or not names:
             return
         log = self.context.lake.read(self.branch.table, self.branch.base)
@@ -307,7 +307,7 @@ class Reload:
         of_keys = {**self._before.of_keys, **dict.fromkeys(self._keys.names, self.context.batch)}
         if of_keys:
             report.details[REBUILT_KEYS] = of_keys
-        # One that is made anew has no other changes any more.
+        # One that is rebuilt has no other changes any more.
         added_to = {*self._before.added_to, *self._added_to}.difference(self._names)
         if added_to:
             report.details[ADDED_TO] = sorted(added_to)

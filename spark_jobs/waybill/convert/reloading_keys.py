@@ -1,10 +1,10 @@
 """Single keys of tables once more, from the archive: what a reload of keys decodes and replaces.
 
-The rows of these keys begin anew, of all changes that the archive has of them. A key that changes
+The rows of these keys are rebuilt from all changes that the archive has of them. A key that changes
 gave the rows of another one, or the other way round, takes that one along
 (`waybill.convert.linked_keys`). Such a group of keys is replaced only if that is provably right
 (`waybill.convert.keys_brought_again`); otherwise the batch brings nothing of it, and its rows stay.
-Statements of the tables (TRUNCATE, DROP, ALTER) are no changes of keys: they stay in the log as
+Statements of the tables (TRUNCATE, DROP, ALTER) are not changes of keys: they stay in the log as
 they came, and count as before.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from waybill.convert.brought_again import Messages
+    from waybill.convert.brought_again import MessageSpan
     from waybill.lake import Branch
     from waybill.report import StageReport
     from waybill.spark_tasks.worker_startup import Make
@@ -61,11 +61,11 @@ NO_MESSAGE = "that no message is about"
 """How that detail counts keys that no change has, before the reload or in it."""
 
 MOST = 10_000
-"""Keys of a table, with those that are linked to them; of more the whole table is made anew."""
+"""Keys of a table, with those that are linked to them; of more the whole table is rebuilt."""
 
 _TAKEN = "outcome IN ('ok', 'waiting')"
 
-_NOT_BROUGHT = "a message that they came from is not in the archive, or is no change of them now"
+_NOT_BROUGHT = "a message that they came from is not in the archive, or is not a change of them now"
 _ELSEWHERE = "a message that is a change of theirs now was one of another row, which counts"
 _CROSSED = "a change of the key links them now with keys that it did not link them with before"
 _ALONE = "half of an update of theirs waits for the other half"
@@ -101,7 +101,7 @@ class KeysReload:
         counting: the rows of `changes` that count, of some.
 
     Attributes:
-        replaced: what counts no more, with a mark for each key that begins anew.
+        replaced: what counts no more, with a mark for each key that is rebuilt.
         names: the tables of these.
     """
 
@@ -129,7 +129,7 @@ class KeysReload:
         """Decode the archive once more, and keep the changes of the keys that are asked for.
 
         Args:
-            upto: as for `waybill.convert.reloading.Reload.take`, and so the rest.
+            upto: as for `waybill.convert.reloading.BatchReload.take`, and so the rest.
             settle: see there.
             decode: see there.
             columns: see there.
@@ -140,7 +140,7 @@ class KeysReload:
             How many rows came, those that were left out among them.
 
         Raises:
-            ConfigurationError: no key can be made anew; says what to do instead.
+            ConfigurationError: no key can be rebuilt; says what to do instead.
         """
         context, lake = self.context, self.context.lake
         archive = lake.log("archive")
@@ -157,7 +157,7 @@ class KeysReload:
         there = lake.read(archive, upto)
         # A full run brings a message again: one of them is taken, and if they differ, the last.
         every = newest_rows(there, MESSAGE_PLACE, lake.commits(archive)).select(*columns.names)
-        found = _Found(every, old, linked)
+        found = _ArchivedChanges(every, old, linked)
         context.progress(
             "convert: the archive is decoded again for %s",
             counted(sum(map(len, linked.numbers.values())), "key"),
@@ -221,13 +221,13 @@ class KeysReload:
 
     def _stay(
         self,
-        found: _Found,
+        found: _ArchivedChanges,
         own: DataFrame,
         frames: tuple[DataFrame, DataFrame, DataFrame],
         linked: _Linked,
         pairs: bool,
         transactions: str,
-    ) -> dict[int, tuple[str, Messages | None]]:
+    ) -> dict[int, tuple[str, MessageSpan | None]]:
         """The groups whose rows stay, with why, and the messages that it is about.
 
         Args:
@@ -240,7 +240,7 @@ class KeysReload:
         """
         log, keys, archive = frames
         old, beside = found.old, named(found.rows.where("outcome IN ('refused', 'skipped')"))
-        stay: dict[int, tuple[str, Messages | None]] = {}
+        stay: dict[int, tuple[str, MessageSpan | None]] = {}
         moves = found.rows.where(_TAKEN).where("old_key IS NOT NULL")
         for name, key, old_key in (
             moves.select(F.expr(QUALIFIED), "key", "old_key").distinct().collect()
@@ -264,15 +264,15 @@ class KeysReload:
 
     def _append(
         self,
-        found: _Found,
+        found: _ArchivedChanges,
         linked: _Linked,
         stay: Mapping[int, object],
         report: StageReport,
     ) -> int:
-        """Write what comes of the keys that begin anew; returns how many rows came in all."""
+        """Write what comes of the keys that are rebuilt; returns how many rows came in all."""
         spark, rows = self.context.spark, found.rows
-        anew = [(name, key) for name, key, group in linked.keys if group not in stay]
-        begin = F.broadcast(local_rows(spark, anew, f"{NAME} string, key string"))
+        rebuilt = [(name, key) for name, key, group in linked.keys if group not in stay]
+        begin = F.broadcast(local_rows(spark, rebuilt, f"{NAME} string, key string"))
         with_name = rows.withColumn(NAME, F.expr(QUALIFIED))
         taken = with_name.where(_TAKEN)
         own = taken.join(begin, [NAME, "key"], "left_semi")
@@ -296,7 +296,7 @@ class KeysReload:
     def _replace(
         self, old: DataFrame, names: DataFrame, linked: _Linked, stay: Mapping[int, object]
     ) -> None:
-        """Let go of what earlier batches brought of the keys that begin anew.
+        """Forget what earlier batches brought of the keys that are rebuilt.
 
         Args:
             old: their changes that count.
@@ -333,7 +333,7 @@ class KeysReload:
     def _tell(
         self,
         linked: _Linked,
-        stay: Mapping[int, tuple[str, Messages | None]],
+        stay: Mapping[int, tuple[str, MessageSpan | None]],
         old: DataFrame,
         own: DataFrame,
         report: StageReport,
@@ -370,7 +370,7 @@ class KeysReload:
         name: str,
         why: str,
         staying: list[int],
-        stay: Mapping[int, tuple[str, Messages | None]],
+        stay: Mapping[int, tuple[str, MessageSpan | None]],
     ) -> str:
         """A sentence on the rows of a table that stay for one reason, without their keys."""
         mine = [group for group in staying if stay[group][0] == why]
@@ -392,7 +392,7 @@ class KeysReload:
         )
 
 
-class _Found:
+class _ArchivedChanges:
     """What the archive has of some keys and of their tables, decoded.
 
     Args:

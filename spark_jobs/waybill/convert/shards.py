@@ -15,7 +15,7 @@ from waybill.errors import Code, ConfigurationError
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE as PLACE
 from waybill.lake_columns import CHANGES, TABLE_PARTS
-from waybill.mapping.shards import EMPTIED, Emptied, Floor, read_emptied
+from waybill.mapping.shards import EMPTIED, EmptiedShards, Floor, read_emptied
 from waybill.mapping.transaction_rows import OF_EMPTIED
 from waybill.order import CHANGE
 from waybill.records import ROW_OPERATIONS
@@ -39,7 +39,7 @@ _OF_ROWS = f"operation IN ({', '.join(map(literal, sorted(ROW_OPERATIONS)))})"
 _NO_SEQUENCE = f"order_key LIKE '{CHANGE}//%'"
 
 
-class _Statement(NamedTuple):
+class _EmptyingStatement(NamedTuple):
     """A statement that empties some of the joined tables.
 
     Attributes:
@@ -48,7 +48,7 @@ class _Statement(NamedTuple):
     """
 
     row: Row
-    emptied: Emptied
+    emptied: EmptiedShards
 
 
 def known_floors(context: StageContext, table: str, stage: str) -> dict[str, Floor]:
@@ -110,9 +110,9 @@ class JoinedTables:
         micros = F.unix_micros("source_time").alias("source_time")
         columns = (*PLACE, "order_key", micros, "extra", "transaction")
         rows = self.branch.added().where(wanted).select(*columns).collect()
-        newest: dict[str, tuple[_Statement, Floor]] = {}
+        newest: dict[str, tuple[_EmptyingStatement, Floor]] = {}
         for row in rows:
-            statements = [_Statement(row, emptied) for emptied in read_emptied(row.extra)]
+            statements = [_EmptyingStatement(row, emptied) for emptied in read_emptied(row.extra)]
             for statement, name in ((s, name) for s in statements for name in s.emptied.tables):
                 floor = self._floor(statement, name)
                 known = newest[name][1] if name in newest else self.floors.get(name)
@@ -194,7 +194,7 @@ class JoinedTables:
             log = self._counting(self.context.lake.read(self.branch.table, self.branch.head))
         return log.where(taken).where(_OF_ROWS)
 
-    def _of(self, statement: _Statement, name: str) -> DataFrame:
+    def _of(self, statement: _EmptyingStatement, name: str) -> DataFrame:
         """The changes of rows of one of the joined tables, halves of updates among them."""
         shard = _shard_in("coalesce(after, before)", statement.emptied.column)
         mine = F.coalesce(shard == name, F.lit(False))
@@ -202,7 +202,7 @@ class JoinedTables:
             mine &= F.col(part).eqNullSafe(F.lit(text))
         return self._rows(taken="outcome IN ('ok', 'waiting')").where(mine)
 
-    def _floor(self, statement: _Statement, name: str) -> Floor:
+    def _floor(self, statement: _EmptyingStatement, name: str) -> Floor:
         """Where a statement stands that empties a table.
 
         Raises:
@@ -228,7 +228,7 @@ class JoinedTables:
             raise ConfigurationError(message, code=Code.ORDER_AMBIGUOUS)
         return floor.behind(None if newest is None else newest[0])
 
-    def _delete(self, statement: _Statement, floor: Floor, name: str, after: int) -> int:
+    def _delete(self, statement: _EmptyingStatement, floor: Floor, name: str, after: int) -> int:
         """Write the deletes of a table's rows; returns how many.
 
         Every key gets one that was ever seen below its place; newer changes win against it. Where
@@ -294,7 +294,7 @@ class JoinedTables:
             missing.select(*CHANGES.names).withColumn("batch", F.lit(self.context.batch))
         )
 
-    def _count(self, emptied: Emptied, made: int, report: StageReport) -> None:
+    def _count(self, emptied: EmptiedShards, made: int, report: StageReport) -> None:
         report.extra_in[MADE] = report.extra_in.get(MADE, 0) + made
         report.rows_out += made
         name = ".".join(part for part in emptied.of if part)

@@ -24,7 +24,7 @@ def ask(
     Args:
         url: the driver's address, e.g. `http://127.0.0.1:8190`.
         token: the driver's token.
-        order: the fields of `waybill.driver.work.Order`.
+        order: the fields of `waybill.driver.work.StageOrder`.
         tell: is given each line that the stage logs, and its level.
 
     Returns:
@@ -70,8 +70,8 @@ def ask(
 
 
 _NO_ADDRESS = (
-    "{url} is no address of a driver: give its connection a host without scheme or path, a port, "
-    "and as schema http or https"
+    "{url} is not the address of a driver: give its connection a host without scheme or path, a "
+    "port, and as schema http or https"
 )
 
 
@@ -88,7 +88,7 @@ def _check(url: str, token: str) -> None:
     if not re.fullmatch(r"[!-~]([ -~]*[!-~])?", token):
         message = (
             f"the token of the driver at {url} is empty, begins or ends with a space, or holds "
-            "what is no printable ASCII: fix the password of its connection"
+            "characters that are not printable ASCII: fix the password of its connection"
         )
         raise DriverError(message, False, code=Code.DRIVER_CONNECTION)
 
@@ -106,8 +106,8 @@ def _line(text: str, url: str, number: int) -> dict[str, Any]:
         raise DriverError(message, True, code=Code.DRIVER_UNREACHABLE)
     if not isinstance(line, dict):
         message = (
-            f"what answers at {url} is no driver, but a proxy or another server: fix host and port"
-            " of the driver's connection"
+            f"what answers at {url} is not a driver but a proxy or another server: fix host and "
+            "port of the driver's connection"
         )
         raise DriverError(message, False, code=Code.DRIVER_CONNECTION)
     return line

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
 from waybill.driver.door import BoundedConnection, Door
-from waybill.driver.work import BusyError, Order, Work
+from waybill.driver.work import BusyError, StageOrder, Work
 from waybill.errors import Code, ConfigurationError, DriverError
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def application(work: Work, token: str, end: Callable[[], None]) -> FastAPI:
     return app
 
 
-def _order(body: bytes) -> Order:
+def _order(body: bytes) -> StageOrder:
     """The order in a request's body; what is wrong with it is reported without its values."""
     try:
-        return Order.model_validate_json(body)
+        return StageOrder.model_validate_json(body)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [{"loc": ["body", *item["loc"]], "msg": item["msg"]} for item in wrong]

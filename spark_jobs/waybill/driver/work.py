@@ -19,7 +19,7 @@ from waybill.connections import variable_of
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, described
 from waybill.jobs import KEYS, MODES, UPKEEP, VERIFY, result_of, tables_in
-from waybill.lake.decisions import DECISIONS, Asked
+from waybill.lake.decisions import DECISIONS, RequestedDecision
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
 from waybill.spec.file import SpecificationError, load_migration
@@ -69,8 +69,8 @@ def _in_utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment_of(moment)
 
 
-class Decided(BaseModel):
-    """What a person decides about the batch; see `waybill.lake.decisions.Asked`."""
+class OrderedDecision(BaseModel):
+    """What a person decides about the batch; see `waybill.lake.decisions.RequestedDecision`."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -79,12 +79,12 @@ class Decided(BaseModel):
     reason: str
     verdict: str | None = None
 
-    def asked(self) -> Asked:
+    def asked(self) -> RequestedDecision:
         """As the gate takes it."""
-        return Asked(self.what, self.by, self.reason, self.verdict)
+        return RequestedDecision(self.what, self.by, self.reason, self.verdict)
 
 
-class Order(BaseModel):
+class StageOrder(BaseModel):
     """One stage of one batch, as a client asks for it."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -100,7 +100,7 @@ class Order(BaseModel):
     """Which keys of them."""
     drop_held: bool = False
     until_time: Annotated[datetime | None, AfterValidator(_in_utc)] = None
-    decision: Decided | None = None
+    decision: OrderedDecision | None = None
     connections: Annotated[dict[str, str], AfterValidator(_connections)] = Field(
         default_factory=dict, repr=False
     )
@@ -137,11 +137,11 @@ class Work:
         except Exception:  # noqa: BLE001 - whatever goes wrong here, Java is not there any more
             return False
 
-    def take(self, order: Order) -> Running:
+    def take(self, order: StageOrder) -> Running:
         """Put an order behind those that wait.
 
         Raises:
-            ConfigurationError: its file is no migration of this driver.
+            ConfigurationError: its file is not a migration of this driver.
             BusyError: too many wait.
         """
         running = Running(order, migration_file(order.migration, self._migrations))
@@ -214,8 +214,8 @@ def migration_file(named: str, folder: Path) -> Path:
         inside = False
     if not inside or file.suffix not in SUFFIXES:
         message = (
-            f"{named!r} is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the driver's "
-            "folder of migrations: put it there, or start the driver with --migrations"
+            f"{named!r} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the "
+            "driver's folder of migrations: put it there, or start the driver with --migrations"
         )
         raise ConfigurationError(message, code=Code.DRIVER_REFUSED)
     return file
@@ -234,7 +234,7 @@ class Running:
 
     future: Future[None]
 
-    def __init__(self, order: Order, file: Path) -> None:
+    def __init__(self, order: StageOrder, file: Path) -> None:
         self.order = order
         self.file = file
         name = os.path.splitext(os.path.basename(order.migration))[0]  # noqa: PTH119, PTH122 - text

@@ -1,4 +1,4 @@
-"""Converts blocks of messages: most of them at once, the others one by one, in their order."""
+"""Converts blocks of messages: most of them in bulk, the others row by row, in their order."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class BulkConverter:
         source: the envelope that is read.
         target: the envelope that is written.
         converter: converts one message after the other.
-        fewest: fewer messages of a block of the same shape are converted one by one.
+        fewest: fewer messages of a block of the same shape are converted individually.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class BulkConverter:
         self.lead = self._forms.lead
         """So many messages of the first block are best converted apart."""
         self.in_bulk = 0
-        """Changes that were written at once so far."""
+        """Changes that were written in bulk so far."""
         # Held until the next block, so that no identity is given twice.
         self._alive: list[Message] = []
 
@@ -116,8 +116,8 @@ class BulkConverter:
 
         Args:
             block: the messages.
-            keep: takes what was written one by one and leaves out what cannot be a line; without
-                it the messages are no lines.
+            keep: takes what was written individually and leaves out what cannot be a line; without
+                it the messages are not lines.
         """
         converter = self._converter
         account = converter.account
@@ -148,7 +148,7 @@ class BulkConverter:
         return converted
 
     def _count(self, written: Written, block: Block) -> None:
-        """Count changes that were written at once, and what the encoder reported of them."""
+        """Count changes that were written in bulk, and what the encoder reported of them."""
         account = self._converter.account
         self.in_bulk += len(written.rows)
         if len(written.values) > 1:

@@ -32,7 +32,7 @@ BYTES = 1 << 20
 """Bytes of messages that are looked at; the first message is, whatever its size."""
 
 FOREIGN_KINDS = frozenset({"json", "binary", "shape", "operation"})
-"""Refusals of what is no message of the envelope; others are of its messages that are bad."""
+"""Refusals of what is not a message of the envelope; others are of its messages that are bad."""
 
 FEW = 10
 """One in so many messages may be of another kind without the file being a mixture."""
@@ -98,7 +98,7 @@ class Trial:
 
 
 @dataclass
-class Verdict:
+class EnvelopeVerdict:
     """What the messages are.
 
     Attributes:
@@ -138,7 +138,7 @@ def detect(
     messages: Sequence[Message],
     rules: TableRules,
     settings: Mapping[str, Any] | None = None,
-) -> Verdict:
+) -> EnvelopeVerdict:
     """Judge messages.
 
     Where messages are clearly of an envelope whose decoder refuses them, its other settings are
@@ -157,7 +157,7 @@ def detect(
     for trial in verdict.trials:
         for choice in choices(trial.envelope.decode_settings) if trial.clear else ():
             other = _judged(messages, rules, {**choice, **given})
-            # A setting that only makes the decoder refuse them for another reason is no answer.
+            # A setting that only makes the decoder refuse them for another reason is not an answer.
             if any(found.name == trial.name and found.read > trial.read for found in other.named):
                 for found in other.named:
                     found.settings_found = choice if found.name == trial.name else {}
@@ -171,8 +171,10 @@ def detect(
     return other
 
 
-def _judged(messages: Sequence[Message], rules: TableRules, settings: Mapping[str, Any]) -> Verdict:
-    judge = _Judge(rules, settings)
+def _judged(
+    messages: Sequence[Message], rules: TableRules, settings: Mapping[str, Any]
+) -> EnvelopeVerdict:
+    judge = _EnvelopeJudge(rules, settings)
     judged = empty = 0
     for message in messages:
         if message.value is None:
@@ -184,7 +186,7 @@ def _judged(messages: Sequence[Message], rules: TableRules, settings: Mapping[st
     return judge.verdict(judged, empty)
 
 
-class _Judge:
+class _EnvelopeJudge:
     def __init__(self, rules: TableRules, settings: Mapping[str, Any]) -> None:
         self.trials: list[Trial] = []
         self._decoders: dict[str, Decoder] = {}
@@ -213,16 +215,16 @@ class _Judge:
         """Judge a message."""
         names = names_in(message.value or b"")
         attempts: dict[str, _Attempt] = {}
-        places: dict[str, _Place] = {}
-        refusing: dict[str, _Place] = {}
-        outsiders: dict[str, _Place] = {}
+        places: dict[str, _Nearness] = {}
+        refusing: dict[str, _Nearness] = {}
+        outsiders: dict[str, _Nearness] = {}
         for trial in self.trials:
             attempt = _attempt(self._decoders.get(trial.name), message)
             likeness = self._shapes[trial.name].likeness(message, names, attempt.row)
             if not attempt.read and attempt.own and not likeness.found:
                 # What nothing speaks for and cannot be read is not its own, whatever is wrong.
                 attempt = attempt._replace(own=False)
-            place = _Place(likeness.found, -likeness.missing, attempt.read)
+            place = _Nearness(likeness.found, -likeness.missing, attempt.read)
             if self._count(trial, attempt):
                 attempts[trial.name], places[trial.name] = attempt, place
                 trial.most = max(trial.most, likeness.found)
@@ -271,7 +273,7 @@ class _Judge:
         trial.refused += not attempt.own
         return attempt.own
 
-    def verdict(self, judged: int, empty: int) -> Verdict:
+    def verdict(self, judged: int, empty: int) -> EnvelopeVerdict:
         """What it comes to."""
         doubtful = {trial.name for trial in self.trials if trial.doubtful}
         for trial in self.trials:
@@ -280,7 +282,7 @@ class _Judge:
         unknown = sum(not names for names in self._sets)
         order = sorted(self.trials, key=lambda t: (-t.best, -t.clear, -t.taken))
         named, mixed = self._named(order, judged)
-        return Verdict(order, named, mixed, judged, empty, unknown)
+        return EnvelopeVerdict(order, named, mixed, judged, empty, unknown)
 
     def _named(self, order: list[Trial], judged: int) -> tuple[list[Trial], bool]:
         """The envelopes of the messages, and whether they are a mixture.
@@ -309,7 +311,7 @@ class _Judge:
         return chosen, len(chosen) > len(first)
 
 
-class _Place(NamedTuple):
+class _Nearness(NamedTuple):
     """How near a message is to an envelope; the nearest is the largest.
 
     Attributes:
@@ -323,16 +325,16 @@ class _Place(NamedTuple):
     read: bool
 
 
-NOWHERE = _Place(0, 0, False)
+NOWHERE = _Nearness(0, 0, False)
 
 
-def _foremost(places: Mapping[str, _Place]) -> set[str]:
+def _foremost(places: Mapping[str, _Nearness]) -> set[str]:
     """The names of the nearest."""
     best = max(places.values(), default=NOWHERE)
     return {name for name, place in places.items() if place == best}
 
 
-def _is_clearer(outsider: _Place, best: _Place) -> bool:
+def _is_clearer(outsider: _Nearness, best: _Nearness) -> bool:
     """Whether a message that an envelope refuses is rather its own than that of the best one.
 
     Of two that as many names speak for it is not what is missing that tells, but which can read it:

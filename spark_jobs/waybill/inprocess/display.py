@@ -52,7 +52,7 @@ class Cell(NamedTuple):
 
 
 @dataclass
-class Entry:
+class DisplayEntry:
     """One change, or one message that holds none.
 
     Attributes:
@@ -103,7 +103,7 @@ def _mark(was: Any, now: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DisplayFilter:
     """Which entries are shown.
 
     Attributes:
@@ -122,7 +122,7 @@ class Wanted:
         """Whether the message is in the range."""
         return message.offset >= self.first and (self.last is None or message.offset <= self.last)
 
-    def entry(self, entry: Entry) -> bool:
+    def entry(self, entry: DisplayEntry) -> bool:
         """Whether the entry is asked for."""
         if self.only is not None and entry.outcome != self.only:
             return False
@@ -130,7 +130,7 @@ class Wanted:
         return self.table is None or matches(name, self.table)
 
 
-class Entries:
+class DisplayEntries:
     """Turns messages into entries; halves of updates are joined.
 
     Args:
@@ -149,7 +149,7 @@ class Entries:
         self.messages = 0
         self._halves: Bounded[tuple[Any, ...], Message] = Bounded()
 
-    def read(self, messages: Iterable[Message], wanted: Wanted) -> Iterator[Entry]:
+    def read(self, messages: Iterable[Message], wanted: DisplayFilter) -> Iterator[DisplayEntry]:
         """The entries that are wanted, in the order of the messages.
 
         Messages in front of the range are decoded too, because decoders learn from them.
@@ -160,19 +160,21 @@ class Entries:
             self.messages += 1
             yield from self._counted(self._entries(message), wanted)
         rest = self.joiner.rest() if self.joiner is not None else []
-        yield from self._counted(map(Entry, rest), wanted)
+        yield from self._counted(map(DisplayEntry, rest), wanted)
 
-    def _counted(self, entries: Iterable[Entry], wanted: Wanted) -> Iterator[Entry]:
+    def _counted(
+        self, entries: Iterable[DisplayEntry], wanted: DisplayFilter
+    ) -> Iterator[DisplayEntry]:
         for entry in entries:
             self.counts[entry.outcome] += 1
             if wanted.offset(entry.message) and wanted.entry(entry):
                 yield entry
 
-    def _entries(self, message: Message) -> Iterator[Entry]:
+    def _entries(self, message: Message) -> Iterator[DisplayEntry]:
         try:
             changes = self.decoder.decode(message)
         except Refusal as refusal:
-            yield Entry(refused(message, refusal), refusal=refusal)
+            yield DisplayEntry(refused(message, refusal), refusal=refusal)
             return
         for change in changes:
             if self.joiner is None or change.half is None or change.outcome != "ok":
@@ -180,7 +182,7 @@ class Entries:
             else:
                 yield from self._joined(self.joiner, change)
 
-    def _joined(self, joiner: PairJoiner, half: Change) -> Iterator[Entry]:
+    def _joined(self, joiner: PairJoiner, half: Change) -> Iterator[DisplayEntry]:
         schema = half.schema
         identity = schema.database, schema.schema, schema.table, half.sequence
         before = half.half == "before"
@@ -194,13 +196,15 @@ class Entries:
             self._halves[identity] = half.message
 
 
-def _entry(change: Change) -> Entry:
+def _entry(change: Change) -> DisplayEntry:
     if change.outcome == "refused":
         sentence = change.reason or ""
-        return Entry(change, refusal=Refusal(change.reason_kind or "shape", sentence, change.index))
+        return DisplayEntry(
+            change, refusal=Refusal(change.reason_kind or "shape", sentence, change.index)
+        )
     if change.outcome == "ok" and change.operation in ROW_OPERATIONS:
         try:
             check_row(change)
         except Refusal as refusal:
-            return Entry(change, refusal=refusal)
-    return Entry(change)
+            return DisplayEntry(change, refusal=refusal)
+    return DisplayEntry(change)

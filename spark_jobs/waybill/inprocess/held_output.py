@@ -56,7 +56,7 @@ class HeldOutput(Generic[T]):
     Args:
         converter: joins halves, and writes the updates.
         sink: takes what is written, in the order of the input.
-        most_halves: how many rows after wait; the oldest is let go where there are more.
+        most_halves: how many rows after wait; the oldest is released where there are more.
         most_bytes: how many bytes are held behind them.
     """
 
@@ -103,12 +103,12 @@ class HeldOutput(Generic[T]):
     def _over(self) -> bool:
         return self._halves > self._most_halves or self._bytes > self._most_bytes
 
-    def _go_on(self, let_go: Callable[[], bool]) -> None:
-        """Write as far as nothing waits, or what waits is let go."""
+    def _go_on(self, release: Callable[[], bool]) -> None:
+        """Write as far as nothing waits, or what waits is released."""
         while self._queue:
             first = self._queue[0]
             if isinstance(first, Change):
-                if first.half is not None and not let_go():
+                if first.half is not None and not release():
                     return
                 self._halves -= 1
                 out: list[Encoded] = []

@@ -98,7 +98,7 @@ class ConvertJob:
 
     @property
     def by_bulk(self) -> bool:
-        """Whether both envelopes can convert many messages at once, with their settings."""
+        """Whether both envelopes can convert messages in bulk, with their settings."""
         source, target = registry.get(self.source), registry.get(self.target)
         if self.mappings or source.bulk_reader is None or target.bulk_writer is None:
             return False
@@ -107,15 +107,15 @@ class ConvertJob:
 
     @property
     def lines_by_bulk(self) -> bool:
-        """Whether many lines can be converted at once.
+        """Whether lines can be converted in bulk.
 
-        Messages that are not JSON may hold line feeds, and are looked at one by one.
+        Messages that are not JSON may hold line feeds, and are looked at individually.
         """
         source, target = registry.get(self.source), registry.get(self.target)
         return self.by_bulk and not source.is_binary and not target.is_binary
 
     def bulk(self, converter: Converter) -> BulkConverter:
-        """A converter of many messages at once, where `by_bulk` holds.
+        """A converter of messages in bulk, where `by_bulk` holds.
 
         Args:
             converter: one of this job, which takes what has to be converted on its own.
@@ -141,7 +141,7 @@ def checked_settings(
             name = ".".join(str(part) for part in item["loc"])
             if item["type"] == "extra_forbidden":
                 hint = did_you_mean(name, model.model_fields)
-                wrong.append(f"{side}.{name} is no setting of {envelope.name}{hint}")
+                wrong.append(f"{side}.{name} is not a setting of {envelope.name}{hint}")
             elif item["type"] == "missing":
                 wrong.append(f"{side}.{name} is missing: {envelope.name} requires it")
             else:

@@ -36,7 +36,7 @@ _LOOKED_AT = 20
 _BLANKS = b" \t\r\n"
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """How a file is laid out, and what tells it.
 
     Attributes:
@@ -66,7 +66,7 @@ _kcat = msgspec.json.Decoder(_KcatLine).decode
 _record = msgspec.json.Decoder(_RecordLine).decode
 
 
-def layout_of(head: bytes, ended: bool) -> Layout:
+def layout_of(head: bytes, ended: bool) -> FileLayout:
     """The layout of a file, unpacked.
 
     Args:
@@ -74,24 +74,26 @@ def layout_of(head: bytes, ended: bool) -> Layout:
         ended: whether they are all of it.
     """
     if head.startswith(PARQUET):
-        return Layout("parquet", "the file begins with PAR1")
+        return FileLayout("parquet", "the file begins with PAR1")
     lines = [line for line in head.split(b"\n") if line.strip(_BLANKS)]
     if not ended and len(lines) > 1:
         lines.pop()
     lines = lines[:_LOOKED_AT]
     if not lines:
-        return Layout("lines", "it holds nothing but blanks" if head else "it is empty")
+        return FileLayout("lines", "it holds nothing but blanks" if head else "it is empty")
     objects = sum(_is_object(line) for line in lines)
     if 2 * objects >= len(lines):
         if 2 * sum(_fits(_kcat, line) for line in lines) >= len(lines):
-            return Layout("kcat", "its lines are objects with topic, partition, offset and payload")
-        return Layout("lines", "each line is one JSON object")
+            return FileLayout(
+                "kcat", "its lines are objects with topic, partition, offset and payload"
+            )
+        return FileLayout("lines", "each line is one JSON object")
     if _is_binary(head):
-        return Layout("whole", f"it is binary: its first bytes are {head[:8].hex(' ')}")
+        return FileLayout("whole", f"it is binary: its first bytes are {head[:8].hex(' ')}")
     if head.lstrip(_BLANKS)[:1] in (b"{", b"["):
         several = " over several lines" if len(lines) > 1 else ", and no object in a line"
-        return Layout("whole", f"it is one JSON text{several}")
-    return Layout("lines", "it is a text")
+        return FileLayout("whole", f"it is one JSON text{several}")
+    return FileLayout("lines", "it is a text")
 
 
 def packing_of(head: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""Converts blocks of lines: at once where that pays, else message by message."""
+"""Converts blocks of lines: in bulk where that pays, else message by message."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def messages_of_block(block: bytes, topic: str, first: int, account: Account) ->
         block: whole lines without the last line feed.
         topic: the messages' topic.
         first: number of the first line, which is its message's offset.
-        account: counts them; blank lines are no messages and count as skipped.
+        account: counts them; blank lines are not messages and count as skipped.
     """
     lines = block.split(b"\n")
     messages = [

@@ -33,13 +33,13 @@ class LineRange(NamedTuple):
 def line_ranges_of(
     stream: IO[bytes], block: int = BLOCK, step: int = _LOOKED_AT
 ) -> Iterator[LineRange]:
-    """The lines of a plain file from where it stands, in stretches of at least `block` bytes.
+    """The lines of a plain file from where it stands, in ranges of at least `block` bytes.
 
     A file that ends without a line feed is read to its end.
 
     Args:
         stream: the file.
-        block: the size from which a stretch ends with its line.
+        block: the size from which a range ends with its line.
         step: how many bytes are looked at together.
     """
     looked = bytearray(step)
@@ -61,7 +61,7 @@ def line_ranges_of(
 
 
 def read_line_range(path: str, line_range: LineRange) -> bytes:
-    """The lines of a stretch.
+    """The lines of a range.
 
     Raises:
         ConfigurationError: they are not there any more.

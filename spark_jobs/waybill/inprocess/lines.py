@@ -45,7 +45,7 @@ def check_local(path: str) -> None:
     """
     if "://" in path:
         message = (
-            f"{path} is no file of this machine: copy it here, or pipe it through and name - "
+            f"{path} is not a file on this machine: copy it here, or pipe it through and name - "
             "(a migration reads and writes object storage itself)"
         )
         raise ConfigurationError(message)

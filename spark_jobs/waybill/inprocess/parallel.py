@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from waybill.records import Message
 
 
-class Piece(NamedTuple):
+class ConvertedBlock(NamedTuple):
     """What one block became.
 
     Attributes:
@@ -103,7 +103,7 @@ class _Worker:
     def refuse(self, message: Message, index: int, kind: str, sentence: str) -> None:
         self.refused.append(quarantine_line(message, index, kind, sentence))
 
-    def convert(self, block: bytes, first: int, name: str) -> Piece:
+    def convert(self, block: bytes, first: int, name: str) -> ConvertedBlock:
         converter = self.converter
         account = converter.account = Account()
         self.refused.clear()
@@ -112,7 +112,7 @@ class _Worker:
         after = [(half.message, half.index) for half in halves]
         made = self.keep(texts, name)
         refused, sizes = b"".join(self.refused), [len(text) for text in texts]
-        return Piece(account, refused, made, sizes, after, before, len(block) + 1)
+        return ConvertedBlock(account, refused, made, sizes, after, before, len(block) + 1)
 
 
 _worker: _Worker | None = None
@@ -121,7 +121,7 @@ _worker: _Worker | None = None
 def beginning(job: ConvertJob, size: int | None) -> BaseContext:
     """How workers of a job begin, that will get so many bytes each.
 
-    They are no forks of this process, in which the progress display is a thread, but of one that
+    They are not forks of this process, in which the progress display is a thread, but of one that
     has loaded what all of them need, once.
     """
     context = get_context("forkserver")
@@ -173,7 +173,7 @@ def _end_with_parent(folder: str) -> None:
         os._exit(1)
 
 
-def _convert(block: bytes | LineRange, first: int, name: str) -> Piece:
+def _convert(block: bytes | LineRange, first: int, name: str) -> ConvertedBlock:
     if _worker is None:
         raise RuntimeError("the worker was not started")
     if isinstance(block, LineRange):
@@ -228,14 +228,14 @@ def convert_parallel(
     """
     size = size_of(source)
     share = None if size is None else size // processes
-    # What is no plain file, or packed, is read here.
+    # What is not a plain file, or packed, is read here.
     plain = size is not None and job.input != STANDARD
     blocks: Iterator[bytes | LineRange] = line_ranges_of(source) if plain else line_blocks(source)
     first = 0
     held = HeldOutput(converter, LineSink(converter, sink))
-    pending: deque[Future[Piece]] = deque()
+    pending: deque[Future[ConvertedBlock]] = deque()
 
-    def take(piece: Piece) -> str:
+    def take(piece: ConvertedBlock) -> str:
         return _take(piece, converter, held, sink, aside, tell)
 
     with ExitStack() as stack:
@@ -270,7 +270,7 @@ def convert_parallel(
 
 
 def _take(
-    piece: Piece,
+    piece: ConvertedBlock,
     converter: Converter,
     held: HeldOutput[Text],
     sink: IO[bytes],

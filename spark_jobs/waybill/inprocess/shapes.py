@@ -59,7 +59,7 @@ NOTHING = Likeness(0, 0)
 
 
 def names_in(value: bytes) -> Names | None:
-    """The names in a message; None if it is no JSON object."""
+    """The names in a message; None if it is not a JSON object."""
     try:
         top = _decode(value)
     except (ValueError, RecursionError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from waybill.errors import ConfigurationError
-from waybill.inprocess.layouts import LAYOUTS, Layout, foreign, layout_of, packing_of
+from waybill.inprocess.layouts import LAYOUTS, FileLayout, foreign, layout_of, packing_of
 from waybill.inprocess.lines import BOM, STANDARD
 from waybill.records import Message
 from waybill.sources.streams import BLANKS
@@ -65,7 +65,7 @@ class TopicFile:
         self.foreign = foreign(head)
         self.layout = layout_of(head, ended)
         if layout is not None and layout != self.layout.name:
-            self.layout = Layout(layout, "the layout was given")
+            self.layout = FileLayout(layout, "the layout was given")
 
     def messages(self) -> Iterator[Message]:
         """The messages in the file's order; blank lines are none.

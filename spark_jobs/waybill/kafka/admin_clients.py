@@ -4,7 +4,7 @@
 whole process if that happens in one of the client's own threads ("rd_kafka_destroy() called from
 librdkafka owned thread"). It can: an exception refers to what asked, and so to itself; it is left
 to Python's collector, which runs in whatever thread makes objects, and the client's own thread does
-so when it hands over an answer that comes late. So a client outlives its owner, and is let go of
+so when it hands over an answer that comes late. So a client outlives its owner, and is released
 when the next one is made.
 """
 

@@ -17,8 +17,8 @@ ASIDE = "waybill.aside"
 """Table property: the column that is true in rows that are kept aside."""
 
 LISTS = {"commit.manifest.min-count-to-merge": "20"}
-"""Property of tables that keep rows aside: a list of files that names some of these rows is written
-anew with each batch that is shown, so there are to be few."""
+"""Property of tables that keep rows aside: a list of files that names some of these rows is
+rewritten with each batch that is shown, so there are to be few."""
 
 DELETED_FILES = "deleted-data-files"
 

@@ -173,7 +173,7 @@ class Catalog:
 
     def complete(self, namespace: str, name: str, schema: pa.Schema) -> None:
         """Add the columns that the table does not have yet."""
-        lacking = self.metadata(namespace, name).layout.lacking(schema.names)
+        lacking = self.metadata(namespace, name).shape.lacking(schema.names)
         if lacking:
             # Of those that are there the union would take another type, or fail because of it.
             columns = self._columns(columns_of(schema, *lacking))
@@ -181,7 +181,7 @@ class Catalog:
 
     def keep_aside(self, namespace: str, name: str, column: str) -> None:
         """Let a table keep the rows aside in which a column is true, see `waybill.lake.aside`."""
-        parts = [part for part, _ in self.metadata(namespace, name).layout.partitions]
+        parts = [part for part, _ in self.metadata(namespace, name).shape.partitions]
         try:
             keep_aside(self.load(namespace, name), column, column in parts)
         except Exception:  # Another run of the batch may have done it meanwhile.
@@ -203,15 +203,15 @@ class Catalog:
             own, a partition that is computed, a file system that tasks cannot open by themselves.
         """
         table = self.metadata(namespace, name)
-        layout, properties = table.layout, table.properties
-        folder = properties.get("write.data.path") or f"{layout.location}/data"
-        parts = layout.partitions
+        shape, properties = table.shape, table.properties
+        folder = properties.get("write.data.path") or f"{shape.location}/data"
+        parts = shape.partitions
         laid_out = properties.get("write.object-storage.enabled", "false").lower() == "true"
         opened = None if laid_out else self.opened_by_tasks(folder)
         if opened is None or any(transform != "identity" for _, transform in parts):
             return None
         names = tuple(part for part, _ in parts)
-        return DataFileWriter(folder, opened, with_field_ids(schema, layout.schema), names)
+        return DataFileWriter(folder, opened, with_field_ids(schema, shape.schema), names)
 
     def opened_by_tasks(self, folder: str) -> str | None:
         """A folder as tasks can open it: on disk, or in the migration's own bucket; else None."""

@@ -17,7 +17,7 @@ POSTGRES = {
     "jdbc.connectTimeout": "10",
     "jdbc.socketTimeout": "60",
     "jdbc.tcpKeepAlive": "true",
-    # A connection of the pool that the server has ended is made anew, not given up.
+    # A connection of the pool that the server has ended is made again, not given up.
     "retryable_status_codes": "57P01,57P02,57P03",
 }
 
@@ -29,8 +29,8 @@ def catalog_properties(spec: Migration) -> dict[str, str]:
     Keys and passwords of connections are among them: they are for Spark's eyes only.
 
     Raises:
-        ConfigurationError: the embedded catalog cannot lie in a warehouse that is no local folder,
-            or a connection is not there.
+        ConfigurationError: the embedded catalog cannot lie in a warehouse that is not a local
+            folder, or a connection is not there.
     """
     warehouse = spec.lake.warehouse.removeprefix("file://")
     given: dict[str, Any] = dict(spec.lake.catalog)
@@ -52,7 +52,7 @@ def _complete_jdbc(given: dict[str, Any], warehouse: str) -> None:
     if "uri" not in given:
         if "://" in warehouse:
             message = (
-                f"the warehouse {warehouse} is no local folder, so the catalog cannot be a "
+                f"the warehouse {warehouse} is not a local folder, so the catalog cannot be a "
                 "file in it: name one under lake.catalog, e.g. {type: jdbc, uri: …}"
             )
             raise ConfigurationError(message, code=Code.CATALOG)

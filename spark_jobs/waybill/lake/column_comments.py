@@ -17,7 +17,7 @@ def comment_columns(lake: Lake, table: str, comments: Mapping[str, str]) -> None
         table: full name.
         comments: by the names of columns in the lake.
     """
-    fields = lake.metadata(table).layout.schema["fields"]
+    fields = lake.metadata(table).shape.schema["fields"]
     there = {field["name"]: field.get("doc") for field in fields}
     changed = {name: text for name, text in comments.items() if there[name] != text}
     if not changed:

@@ -21,7 +21,7 @@ from waybill.lake.local_rows import local_rows
 from waybill.lake.names import literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FEW_BYTES, FEW_ROWS
-from waybill.lake.task_rows import Piece, read_piece
+from waybill.lake.task_rows import FilePiece, read_piece
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
@@ -278,7 +278,7 @@ class Branch:
             [
                 batch
                 for path, file in zip(opened, self._written, strict=True)
-                for batch in read_piece(Piece(str(path), 0, file.bytes), columns)
+                for batch in read_piece(FilePiece(str(path), 0, file.bytes), columns)
             ],
             columns,
         )
@@ -442,7 +442,7 @@ class Branch:
     def _check_there(self) -> None:
         """Raise ConflictError if another run has taken the branch away.
 
-        Iceberg would make it anew, from main; on that one this run must not go on.
+        Iceberg would make it again, from main; on that one this run must not go on.
         """
         if self._there and self.name not in self._catalog.metadata(*self._path).refs:
             raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN)

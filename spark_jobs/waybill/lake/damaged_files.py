@@ -13,7 +13,7 @@ WRONG_CHECKSUM = "could not verify page integrity"
 
 @contextmanager
 def undamaged(path: str) -> Iterator[None]:
-    """Read a data file; what else goes wrong in a file system is no fault of the file's.
+    """Read a data file; what else goes wrong in a file system is not a fault of the file's.
 
     Raises:
         WaybillError: it is not what was written.

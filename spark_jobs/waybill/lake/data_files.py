@@ -77,7 +77,7 @@ class DataFileWriter:
         schema: the rows, with the table's field ids.
         partition_by: the columns that the table is partitioned by, as they are.
         by_place: whether rows come from messages, whose places (`MESSAGE_PLACE`) they have: then
-            row groups keep to one stretch of a partition, and files sort by it.
+            row groups keep to one range of a partition, and files sort by it.
     """
 
     folder: str

@@ -29,7 +29,7 @@ LONGEST_REASON = 1000
 """Characters: a reason is kept in the summary of a snapshot."""
 
 
-class Asked(NamedTuple):
+class RequestedDecision(NamedTuple):
     """A decision that somebody asks for.
 
     Attributes:
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
     verdict: str | None = None
 
 
-class Decision(NamedTuple):
+class GateDecision(NamedTuple):
     """A decision that was taken.
 
     Attributes:
@@ -72,7 +72,7 @@ class Decision(NamedTuple):
         return f"{self.what} by {self.by} at {self.time}: {self.reason}"
 
 
-def decision_on(lake: History, merge: Commit, shown: bool = False) -> Decision | None:
+def decision_on(lake: History, merge: Commit, shown: bool = False) -> GateDecision | None:
     """What was decided about a merge that waits; None if nothing was.
 
     The gate may judge a batch again: an approval from before its last no is about what the gate
@@ -91,7 +91,7 @@ def decision_on(lake: History, merge: Commit, shown: bool = False) -> Decision |
         if commit.stage == HELD:
             counts.discard(STAMPS[APPROVED])
         elif commit.stage in counts:
-            return Decision(**_recorded(commit.report))
+            return GateDecision(**_recorded(commit.report))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Files of position deletes that delete nothing any more, because their rows were written anew."""
+"""Files of position deletes that delete nothing any more, because their rows were rewritten."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Frames of rows that this process has, for which Spark needs no worker of Python.
 
 PySpark itself turns rows into a frame in a Python task, once for every query over them. Such a task
-costs more than the rows: a worker has to be there, and it reads the archives on its path anew.
+costs more than the rows: a worker has to be there, and it reads the archives on its path again.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
     sequence: int = 0
 
 
-class Layout(NamedTuple):
+class TableShape(NamedTuple):
     """How a table's rows are laid out at one moment.
 
     Attributes:
@@ -60,7 +60,7 @@ class Layout(NamedTuple):
 
     @property
     def types(self) -> dict[str, str]:
-        """The types of columns that are no lists or structs, as SQL names them."""
+        """The types of columns that are not lists or structs, as SQL names them."""
         fields = ((field["name"], field["type"]) for field in self.schema["fields"])
         return {
             name: _SQL_NAMES.get(described, described.replace(" ", ""))
@@ -107,7 +107,7 @@ class Metadata(NamedTuple):
     refs: dict[str, int]
     tags: frozenset[str]
     properties: dict[str, str]
-    layout: Layout = Layout()
+    shape: TableShape = TableShape()
 
     def ancestors(self, snapshot: int | None) -> list[Snapshot]:
         """A snapshot and those before it, newest first; ends where one was expired."""
@@ -148,8 +148,8 @@ def read_metadata(text: str | bytes) -> Metadata:
     spec = next((spec.fields for spec in data.specs if spec.id == data.spec_id), [])
     partitions = tuple((field.name, field.transform) for field in spec)
     ways = max(1, len(data.specs))
-    layout = Layout(data.location, schema, partitions, ways, tuple(data.schemas))
-    return Metadata(snapshots, refs, tags, data.properties, layout)
+    shape = TableShape(data.location, schema, partitions, ways, tuple(data.schemas))
+    return Metadata(snapshots, refs, tags, data.properties, shape)
 
 
 class _Snapshot(msgspec.Struct):

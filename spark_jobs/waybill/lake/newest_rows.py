@@ -27,7 +27,7 @@ def newest_rows(rows: DataFrame, place: Sequence[str], commits: Iterable[Commit]
         rows: with the columns of a place and `batch`.
         place: the columns that name a place.
         commits: of the table that the rows are from, newest first (`Lake.commits`). Batches that
-            upkeep has let go are not among them: they are older, and distinguished by their ids.
+            upkeep has expired are not among them: they are older, and distinguished by their ids.
     """
     order = Window.partitionBy(*place).orderBy(F.asc_nulls_last("_age"), F.desc("batch"))
     ranked = _with_ages(rows, commits).withColumn("_rank", F.row_number().over(order))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.storage.objects.places import Access, Place, access_to, is_object_url, place_of
+from waybill.storage.objects.places import Access, ObjectPlace, access_to, is_object_url, place_of
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
@@ -27,7 +27,7 @@ JAVA_OPTIONS = (
 """Newer kinds of checksums are not taken by every store that speaks S3's protocol."""
 
 
-def warehouse_place(spec: Migration) -> Place | None:
+def warehouse_place(spec: Migration) -> ObjectPlace | None:
     """Where the warehouse is in object storage, None where it is not there."""
     warehouse = spec.lake.warehouse
     return place_of(warehouse) if is_object_url(warehouse) else None
@@ -43,7 +43,7 @@ def needs_aws(spec: Migration) -> bool:
     )
 
 
-def file_properties(place: Place) -> dict[str, str]:
+def file_properties(place: ObjectPlace) -> dict[str, str]:
     """Catalog properties to reach the warehouse with, the key among them.
 
     Raises:

@@ -56,7 +56,7 @@ def rows_of_files(
         columns: those that are wanted.
         chosen: which rows; of a file that has none of them no other columns are read.
         memory: what small files have said before.
-        other_names: of columns that files call otherwise (`Layout.other_names`).
+        other_names: of columns that files call otherwise (`TableShape.other_names`).
     """
 
     def rows_of(file: Planned) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Keeps rows of one stretch of a topic together in data files, and sorts the files by it.
+"""Keeps rows of one range of a topic together in data files, and sorts the files by it.
 
 Stages read row groups in the order of the messages that their rows were made from, and the bounds
 in the footers say which. A row group with the end of one partition and the beginning of another

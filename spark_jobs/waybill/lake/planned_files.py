@@ -1,4 +1,4 @@
-"""Which data files of a snapshot can hold the rows that are asked for, told by its manifests.
+"""Which data files of a snapshot can hold the requested rows, according to its manifests.
 
 Format: Iceberg specification, "Manifests" and "Manifest Lists"; bounds as in "Single-value
 serialization".
@@ -47,7 +47,7 @@ class Planned(NamedTuple):
     gone: frozenset[int] = frozenset()
 
 
-class Plan(NamedTuple):
+class ScanPlan(NamedTuple):
     """What has to be read.
 
     Attributes:
@@ -65,7 +65,7 @@ def planned_files(
     where: Where,
     by: Sequence[str] = (),
     memory: FileMemory | None = None,
-) -> Plan | None:
+) -> ScanPlan | None:
     """The files of a snapshot that can hold rows with some values.
 
     Args:
@@ -79,7 +79,7 @@ def planned_files(
         None where rows were deleted in another way than by their places in Parquet files.
 
     Raises:
-        ValueError: a file is no manifest.
+        ValueError: a file is not a manifest.
     """
     memory = FileMemory() if memory is None else memory
     key = (manifest_list, frozenset(where), tuple(by))
@@ -94,7 +94,7 @@ def planned_files(
     about = [
         Planned(file.path, file.size, {}) for file in listed.deletes if _names_one(file, paths)
     ]
-    return Plan(found, about)
+    return ScanPlan(found, about)
 
 
 class _Deletes(NamedTuple):
@@ -117,7 +117,7 @@ class _Snapshot(NamedTuple):
         size: bytes that it takes in memory, about, beside what is kept of manifests.
     """
 
-    data: list[_Listing]
+    data: list[_KnownFiles]
     deletes: list[_Deletes]
     is_known: bool
     size: int
@@ -131,7 +131,7 @@ def _snapshot(
     """What a list of manifests and the manifests say; those are of many snapshots."""
     manifest_list, *columns = key
     wanted = {"manifest_path": None, "content": None}
-    data: dict[_Asked, list[_Listed]] = {}
+    data: dict[_AskedColumns, list[_Listed]] = {}
     deletes: list[_Deletes] = []
     size = PLACE_BYTES
     for listed in read_container(read(manifest_list), wanted).records:
@@ -152,7 +152,7 @@ def _snapshot(
                 kept = memory.keep((place,), live, FILE_BYTES * len(live))
             deletes += live
             size += (PLACE_BYTES if kept else FILE_BYTES) * len(live)
-    listings = [_Listing(asked, files) for asked, files in data.items()]
+    listings = [_KnownFiles(asked, files) for asked, files in data.items()]
     return _Snapshot(listings, deletes, all(file.is_known for file in deletes), size)
 
 
@@ -180,7 +180,7 @@ def _names_one(file: _Deletes, paths: list[bytes]) -> bool:
     return at < len(paths) and paths[at] <= file.upper
 
 
-class _Asked(NamedTuple):
+class _AskedColumns(NamedTuple):
     """What manifests tell of the columns that are asked for.
 
     Attributes:
@@ -196,8 +196,8 @@ class _Listed(NamedTuple):
     """A data file as its manifest lists it.
 
     Attributes:
-        partition: its values of `_Asked.partition`.
-        lower: its lower bounds of `_Asked.bounded`; None where it has none.
+        partition: its values of `_AskedColumns.partition`.
+        lower: its lower bounds of `_AskedColumns.bounded`; None where it has none.
         upper: its upper bounds.
         least: see `Planned`.
     """
@@ -210,7 +210,7 @@ class _Listed(NamedTuple):
     least: tuple[tuple[bool, Any], ...]
 
 
-class _Listing:
+class _KnownFiles:
     """Data files that the same is known of.
 
     Args:
@@ -218,7 +218,7 @@ class _Listing:
         files: them.
     """
 
-    def __init__(self, asked: _Asked, files: list[_Listed]) -> None:
+    def __init__(self, asked: _AskedColumns, files: list[_Listed]) -> None:
         self._asked, self._files = asked, files
         self._parts: dict[tuple[Any, ...], list[int]] = {}
         for at, file in enumerate(files):
@@ -277,7 +277,7 @@ def _as_bound(value: str | int) -> bytes | int:
 
 def _data(
     manifest: bytes, asked: frozenset[str], by: Sequence[str]
-) -> tuple[_Asked, list[_Listed]]:
+) -> tuple[_AskedColumns, list[_Listed]]:
     """The data files that a manifest lists and that are still part of the table.
 
     Its header tells the table's columns and how it is partitioned.
@@ -326,7 +326,7 @@ def _data(
 
     live = (e["data_file"] for e in container.records if e["status"] != DELETED)
     files = [listed(file) for file in live]
-    return _Asked(tuple(partition.items()), tuple(bounded.items())), files
+    return _AskedColumns(tuple(partition.items()), tuple(bounded.items())), files
 
 
 def _bounds(entries: list[dict[str, Any]] | None, types: Mapping[int, str]) -> dict[int, Any]:
@@ -343,7 +343,7 @@ def _bounds(entries: list[dict[str, Any]] | None, types: Mapping[int, str]) -> d
 def _least(
     lower: dict[int, Any], file: dict[str, Any], by: Sequence[int | None]
 ) -> tuple[tuple[bool, Any], ...]:
-    """What no row of a file comes before; where nothing is told, or null is, the very first."""
+    """What no row of a file comes before; where no bound is stated, or null is, the very first."""
     nulls = {one["key"]: one["value"] for one in file["null_value_counts"] or ()}
     least: list[tuple[bool, Any]] = []
     for id_ in by:

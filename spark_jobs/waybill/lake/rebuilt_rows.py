@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ADDED_TO = "loaded_again"
 """The detail of a conversion's report with the tables whose changes reloads have brought once more,
-so that they count beside what was there. A table that is made anew is none of them any more."""
+so that they count beside what was there. A table that is rebuilt is none of them any more."""
 
 _DDL = "_database string, _schema string, _table string, _batch string"
 _NAMES = (*TABLE_PARTS, "batch")

@@ -3,7 +3,7 @@
 A row of `changes` with the outcome `rebuilt` names a table and a batch whose changes of it count no
 more, and, as its reason, the batch of the reload. So it does not matter what upkeep has forgotten
 of batches since. One with a key is about the changes of this key alone. A reload of keys leaves one
-for each of them that names its own batch, too: it says that the key is made anew, whether or not
+for each of them that names its own batch, too: it says that the key is rebuilt, whether or not
 anything came of it before.
 """
 
@@ -41,7 +41,7 @@ class Replaced(NamedTuple):
 
     @property
     def is_mark(self) -> bool:
-        """Whether it says of a key that it is made anew, and takes no change away."""
+        """Whether it says of a key that it is rebuilt, and takes no change away."""
         return self.batch == self.by
 
 

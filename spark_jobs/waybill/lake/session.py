@@ -280,7 +280,7 @@ def _catalog_of(session: SparkSession) -> None:
 def _supply_connections(spark: SparkSession, names: list[str]) -> None:
     """Let the tasks find the connections where this process found them.
 
-    They travel with the tasks and are no settings of Spark, so no page or log of Spark shows them.
+    They travel with the tasks and are not settings of Spark, so no page or log of Spark shows them.
     Those of a migration that used the session before are none of this one's business.
     """
     environment = spark.sparkContext.environment

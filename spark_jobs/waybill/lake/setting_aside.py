@@ -23,7 +23,7 @@ def set_aside(lake: Lake, branch: Branch) -> None:
 
     Most often nothing has to be done. Where another program has written main since, which showed
     it none of these rows, they are brought back. Where an earlier version has left them in files
-    among the others, these files are written anew, once.
+    among the others, these files are rewritten, once.
 
     Args:
         lake: the lake.
@@ -39,7 +39,7 @@ def set_aside(lake: Lake, branch: Branch) -> None:
     lost = lost_aside(metadata, branch.base)
     if lost is not None:
         branch.append(_as_now(branch, lake.read(branch.table, lost).where(column)), WHOLE)
-    if metadata.layout.partitionings == 1 or not _is_mixed(lake, branch.table, branch.head, column):
+    if metadata.shape.partitionings == 1 or not _is_mixed(lake, branch.table, branch.head, column):
         return
     name = literal(".".join(split(branch.table)))
     branch.sql(

@@ -27,7 +27,7 @@ ANY_BYTES = str(2**31 - 1)
 SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """Java options (`SPARK_SUBMIT_OPTS`) for runs that end before the second compiler would pay off.
 
-The first one alone gets little room for its code unless set otherwise, and then begins anew."""
+The first one alone gets little room for its code unless set otherwise, and then starts over."""
 
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
@@ -47,7 +47,7 @@ run beside this process, with the same Python."""
 FIXED = {
     # Times are cast to texts and back by this clock.
     "spark.sql.session.timeZone": "UTC",
-    # Without it the text of the decimal 0.00000000 is 0E-8, and a text that is no value is null.
+    # Without it the text of the decimal 0.00000000 is 0E-8, and a text that is not a value is null.
     "spark.sql.ansi.enabled": "true",
     # A damaged page is an error, and not other values: also where Spark reads and no task of ours.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
@@ -55,7 +55,7 @@ FIXED = {
 """What decides the meaning of values in SQL, so nobody may set it otherwise."""
 
 SESSION_SETTINGS = {
-    # A batch of long rows ends at 32 MiB although it has fewer rows. Spark measures the batch anew
+    # A batch of long rows ends at 32 MiB although it has fewer rows. Spark measures the batch again
     # after every row for it, the longer the more rows there are, so batches are small and bounded
     # by their number of rows alone where the longest row is known (`Lake.batches_by_rows`).
     ARROW_ROWS: "1000",
@@ -104,7 +104,7 @@ def _jar_folder() -> Path:
 def _class_archive() -> list[str]:
     """Java options to take Spark's classes from the archive that `make setup` left, if it did.
 
-    Reading them one by one is most of a stage's first seconds. Java does without an archive that
+    Reading each of them is most of a stage's first seconds. Java does without an archive that
     belongs to another Java or to other jars, and need not say so.
     """
     archive = _jar_folder() / "spark.jsa"

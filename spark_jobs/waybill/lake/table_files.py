@@ -37,7 +37,7 @@ def stored_files(catalog: Catalog, table: str, snapshot: int) -> list[StoredFile
             path = str(file.location())
             deletes = []
             listed = task.deletes()
-            # To be told by an error that a list is at its end takes longer than all of its reading.
+            # An error at the end of the list would take longer than reading the whole list.
             for number in range(listed.size()):
                 delete = listed.get(number)
                 known = catalog.opened_by_tasks(str(delete.location()))
@@ -115,9 +115,9 @@ def searched_files(
             return []
     scan = catalog.load(*split(table)).newScan().useSnapshot(snapshot)
     scan = _asking(catalog, scan, where)
-    layout = catalog.metadata(*split(table)).layout
+    shape = catalog.metadata(*split(table)).shape
     # Where files are partitioned in several ways, a file's own may not tell what rows it has.
-    parts = {part for part, _ in layout.partitions} if layout.partitionings == 1 else set()
+    parts = {part for part, _ in shape.partitions} if shape.partitionings == 1 else set()
     left = {column: values for column, values in where.items() if column not in parts}
     found: list[Planned] = []
     size = 0

@@ -34,7 +34,7 @@ class TablePlaces:
 
     @classmethod
     def open(cls, properties: Mapping[str, str]) -> TablePlaces | None:
-        """Those of a catalog with such properties; None where it is no database known here."""
+        """Those of a catalog with such properties; None where it is not a database known here."""
         uri = properties.get("uri", "")
         if properties.get("type") != "jdbc":
             return None

@@ -37,7 +37,7 @@ from waybill.lake.snapshot_ranges import longest_row, onward
 from waybill.lake.table_files import data_files, searched_files, stored_files
 from waybill.lake.table_places import TablePlaces
 from waybill.lake.table_properties import QUALIFIED, TABLE_PROPERTIES
-from waybill.lake.task_rows import Piece, TaskRows, read_in_tasks, read_piece
+from waybill.lake.task_rows import FilePiece, TaskRows, read_in_tasks, read_piece
 from waybill.lake_columns import log_namespace
 from waybill.storage.open import open_storage
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waybill.lake.data_files import DataFileWriter
-    from waybill.lake.metadata import Layout, Metadata
+    from waybill.lake.metadata import Metadata, TableShape
     from waybill.lake.stored_files import StoredFile
     from waybill.spec.migration import Migration
 
@@ -145,7 +145,7 @@ class Lake(History):
         if found is None:
             merged = {**TABLE_PROPERTIES, **(properties or {})}
             self._catalog.create(namespace, name, schema, partition_by, merged)
-        elif found.layout.lacking(schema.names):
+        elif found.shape.lacking(schema.names):
             self._catalog.complete(namespace, name, schema)
         else:
             return found
@@ -157,7 +157,7 @@ class Lake(History):
         schema: pa.Schema,
         aside: str,
         properties: Mapping[str, str] | None = None,
-    ) -> tuple[str, Layout]:
+    ) -> tuple[str, TableShape]:
         """Make the merged table of a source table if it is not there.
 
         Args:
@@ -176,7 +176,7 @@ class Lake(History):
             if _owned(made, qualified):
                 break
         self.keep_aside(table, aside)
-        return table, made.layout
+        return table, made.shape
 
     def keep_aside(self, table: str, column: str) -> None:
         """Let a table keep the rows aside in which a column is true (`waybill.lake.aside`)."""
@@ -255,7 +255,7 @@ class Lake(History):
         """See `History.scan`; a query of Spark where files are many or large."""
         files = searched_files(self._catalog, table, snapshot, where)
         if files is not None:
-            names = self.metadata(table).layout.other_names
+            names = self.metadata(table).shape.other_names
             yield from rows_of_files(files, _opened, columns, chosen, other_names=names)
             return
         rows = self.read(table, snapshot)
@@ -339,7 +339,7 @@ class Lake(History):
         files = [] if span.empty else data_files(self._catalog, span, where)
         if files is None:
             return [row.asDict() for row in self._rows(span, schema, where).collect()]
-        pieces = [Piece(file.path, 0, file.bytes) for file in files]
+        pieces = [FilePiece(file.path, 0, file.bytes) for file in files]
         return [
             row
             for piece in pieces
@@ -454,18 +454,6 @@ class Lake(History):
         ref = f"read_by_{consumer}"
         if self.metadata(table).refs.get(ref) != snapshot:
             self._catalog.set_ref(*split(table), ref, snapshot, tag=True)
-
-    def read_marks(self, table: str) -> dict[str, int]:
-        """Up to which snapshot each consumer has read a table."""
-        metadata = self.found(table)
-        if metadata is None:
-            return {}
-        prefix = "read_by_"
-        return {
-            tag.removeprefix(prefix): metadata.refs[tag]
-            for tag in metadata.tags
-            if tag.startswith(prefix)
-        }
 
     def metadata(self, table: str) -> Metadata:
         """Snapshots and refs of a table as they are now."""

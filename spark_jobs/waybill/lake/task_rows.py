@@ -38,7 +38,7 @@ class DataFile(NamedTuple):
     bytes: int
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """The row groups of a data file that begin in a range of its bytes."""
 
     path: str
@@ -158,12 +158,12 @@ def read_in_tasks(
     return TaskRows(query, numbers, read, len(dealt) if few else 0)
 
 
-def deal(files: Iterable[DataFile], size: int) -> list[list[Piece]]:
+def deal(files: Iterable[DataFile], size: int) -> list[list[FilePiece]]:
     """What each task reads: about `size` bytes, a large file in several tasks.
 
     A file counts for at least an eighth of that, as opening it takes time, too.
     """
-    tasks: list[list[Piece]] = []
+    tasks: list[list[FilePiece]] = []
     left = 0
     for file in files:
         parts = max(1, round(file.bytes / size))
@@ -173,12 +173,12 @@ def deal(files: Iterable[DataFile], size: int) -> list[list[Piece]]:
             if weight > left:
                 tasks.append([])
                 left = size
-            tasks[-1].append(Piece(file.path, start, start + step))
+            tasks[-1].append(FilePiece(file.path, start, start + step))
             left -= weight
     return tasks
 
 
-def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_piece(piece: FilePiece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a piece; a column that the file does not have is null."""
     with opened(piece.path) as file:
         groups = [

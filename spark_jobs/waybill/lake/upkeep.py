@@ -1,4 +1,4 @@
-"""Upkeep of tables: small files and delete files put together, old snapshots let go.
+"""Upkeep of tables: small files and delete files put together, old snapshots expired.
 
 It is safe while batches run. A table that somebody writes, or that waits for the gate, is left for
 the next time; should a batch begin meanwhile, it takes the place of what upkeep did
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
         table: its full name.
         files: data files that were put together.
         deletes: delete files that are gone.
-        snapshots: snapshots that were let go.
+        snapshots: snapshots that were expired.
         left: why it was left as it is, None if it was not.
     """
 
@@ -57,7 +57,7 @@ def keep_up(lake: Lake, table: str, oldest_ms: int, needed: Set[int] = frozenset
     Args:
         lake: the lake.
         table: full name.
-        oldest_ms: snapshots before this time (milliseconds since 1970) are let go, if no consumer
+        oldest_ms: snapshots before this time (milliseconds since 1970) expire, if no consumer
             needs them: one that has not read them, a cursor that stands in them.
         needed: further snapshots that somebody goes on from, which the table itself does not tell.
     """

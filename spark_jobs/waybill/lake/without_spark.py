@@ -135,7 +135,7 @@ class LakeWithoutSpark(History):
         """See `History.scan`; files that cannot hold such rows are not opened."""
         files = self._files(table, where, snapshot)
         if files is not None:
-            names = self.metadata(table).layout.other_names
+            names = self.metadata(table).shape.other_names
             yield from rows_of_files(files, self._opened, columns, chosen, self._memory, names)
             return
         for row in self._by_pyiceberg(table, columns, where, snapshot):
@@ -160,7 +160,7 @@ class LakeWithoutSpark(History):
         def place(row: dict[str, Any]) -> tuple[Any, ...]:
             return in_order(row[name] for name in by)
 
-        names = self.metadata(table).layout.other_names
+        names = self.metadata(table).shape.other_names
         files.sort(key=lambda file: file.least)
         found: list[dict[str, Any]] = []
         for start in range(0, len(files), FILES_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Changes as a mapping makes them, one by one."""
+"""Changes as a mapping makes them, row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waybill.mapping.schema_renames import check_schema_renames
 from waybill.mapping.shards import (
     EMPTIED,
     OF_ONE,
-    Emptied,
+    EmptiedShards,
     Several,
     emptied_by,
     of_several,
@@ -25,7 +25,7 @@ from waybill.mapping.shards import (
 )
 from waybill.mapping.statement_tables import StatementTables, spellings_of, subject
 from waybill.mapping.statements import changes_rows, mapped_statement, tells_rows
-from waybill.mapping.table import Event, MappedTable
+from waybill.mapping.table import ChangeContext, MappedTable
 from waybill.mapping.table_renames import check_table_renames
 from waybill.records import ROW_OPERATIONS
 from waybill.suggestions import did_you_mean
@@ -71,7 +71,7 @@ def _shards_of(now: str) -> str:
 NO_TABLE_RULES = TableRules()
 
 Bags = Literal["place", "id"] | None
-"""How changes of tables without a key are told apart; see `ChangeMapper`."""
+"""How changes of tables without a key are distinguished; see `ChangeMapper`."""
 
 OF_TABLES = ("truncate", "ddl", "other")
 """Operations that are about a table and tell no row."""
@@ -96,7 +96,7 @@ class Mapped(NamedTuple):
     change: Change | None
     why: str | None = None
     sentence: str | None = None
-    emptied: tuple[Emptied, ...] = ()
+    emptied: tuple[EmptiedShards, ...] = ()
 
 
 class ChangeMapper:
@@ -188,7 +188,7 @@ class ChangeMapper:
             if result.why is not None:
                 return result
         if mapped.same:
-            return self._told(change, mapped)
+            return self._with_statement(change, mapped)
         if mapped.holds is not None:
             return self._where_met(change, mapped, mapped.holds)
         return self._made(change, mapped, False)
@@ -309,8 +309,8 @@ class ChangeMapper:
     def statement(self, text: str | None, mapped: MappedTable) -> str | None:
         """A statement of a table with its new names; None where there is none.
 
-        One that changes rows has the values of the source, so it is told only of a table whose rows
-        are all taken as they are.
+        One that changes rows has the values of the source, so it is passed on only if all rows of
+        the table are taken as they are.
 
         Args:
             text: the statement, which may name other tables, too.
@@ -323,18 +323,18 @@ class ChangeMapper:
             return None if hidden else text
         return mapped_statement(text, self._tables_of(mapped.source, mapped))
 
-    def _told(self, change: Change, mapped: MappedTable) -> Mapped:
+    def _with_statement(self, change: Change, mapped: MappedTable) -> Mapped:
         """An event of a table that stays as it is, whose statement may name others."""
         text = change.ddl_text
         if text is None or change.operation not in OF_TABLES:
             return Mapped(change)
-        told = self.statement(text, mapped)
-        if told is None and change.operation != "truncate":
+        statement = self.statement(text, mapped)
+        if statement is None and change.operation != "truncate":
             return Mapped(None, STATEMENT)
-        if told == text:
+        if statement == text:
             return Mapped(change)
         extra = None if change.extra is None else carried_with(change.extra, mapped)
-        return Mapped(msgspec.structs.replace(change, ddl_text=told, extra=extra))
+        return Mapped(msgspec.structs.replace(change, ddl_text=statement, extra=extra))
 
     def _made(self, change: Change, mapped: MappedTable, moved_in_or_out: bool) -> Mapped:
         """A change that is taken, with its new names, columns and values."""
@@ -346,7 +346,7 @@ class ChangeMapper:
             made.ddl_text = self.statement(change.ddl_text, mapped)
             if made.ddl_text is None and change.operation != "truncate":
                 return Mapped(None, STATEMENT)
-        event = Event(change.operation, change.source_time, change.sequence)
+        event = ChangeContext(change.operation, change.source_time, change.sequence)
         if change.before is not None:
             made.before = mapped.image(change.before, event, change.after is None)
         if change.after is not None:

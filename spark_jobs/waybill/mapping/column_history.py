@@ -148,15 +148,15 @@ def column_statements(change: Change) -> Iterator[tuple[TableSchema, ColumnState
     if change.operation != "ddl" or change.ddl_text is None:
         return
 
-    def told(column: str, null: bool) -> ColumnStatement:
+    def stated(column: str, null: bool) -> ColumnStatement:
         message = change.message
         place = (message.topic, message.partition, message.offset)
         return ColumnStatement(column, null, change.order_key, change.source_time, place)
 
     for rename in renames_by_procedure(change.ddl_text, source):
         altered = _as_rows_call_it(rename.table, source)
-        yield altered, told(rename.old, False)
-        yield altered, told(rename.new, False)
+        yield altered, stated(rename.old, False)
+        yield altered, stated(rename.new, False)
     found = read(change.ddl_text, source.dialect)
     if found is None or not isinstance(found.tree, exp.Alter):
         return
@@ -164,7 +164,7 @@ def column_statements(change: Change) -> Iterator[tuple[TableSchema, ColumnState
     named = table_named(tree.this, source) if isinstance(tree.this, exp.Table) else None
     altered = _as_rows_call_it(named, source)
     for name, null in _columns(tree, dialect, altered):
-        yield altered, told(name, null)
+        yield altered, stated(name, null)
 
 
 def _as_rows_call_it(named: TableSchema | None, source: TableSchema) -> TableSchema:

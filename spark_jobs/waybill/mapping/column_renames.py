@@ -56,7 +56,7 @@ def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
     """See that no column loses what hides its values with its name.
 
     Args:
-        text: a statement, None where none is told.
+        text: a statement, None where none is stated.
         source: the table that its message names.
         find: what becomes of a table.
 
@@ -83,8 +83,10 @@ def check_renames(text: str | None, source: TableSchema, find: Find) -> None:
 def _asked(source: TableSchema, named: TableSchema | None) -> Iterator[TableSchema]:
     """The tables that a statement may be about, and those that take a shadow table's columns."""
     # As the message spells it, which is what rows are called.
-    alike = named is None or named.qualified_name.casefold() == source.qualified_name.casefold()
-    schema = source if named is None or alike else named
+    same_table = (
+        named is None or named.qualified_name.casefold() == source.qualified_name.casefold()
+    )
+    schema = source if named is None or same_table else named
     yield schema
     original = shadow_of(schema.table or "")
     if original is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from waybill.types import LogicalType
 
 Truth = bool | None | UnsetType
-"""True, false, unknown because of a null (None), or not told by the message (UNSET)."""
+"""True, false, unknown because of a null (None), or not stated by the message (UNSET)."""
 
 FUNCTIONS = ("COALESCE", "LENGTH", "LOWER", "UPPER")
 """What a condition may call."""
@@ -141,7 +141,7 @@ def _read(text: str, schema: TableSchema) -> exp.Expr:
             raise _wrong(
                 text,
                 schema,
-                f"{node.sql(dialect='postgres')} is no part of a condition here; it may have "
+                f"{node.sql(dialect='postgres')} is not a part of a condition here; it may have "
                 "columns, values, comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT and "
                 f"{', '.join(FUNCTIONS)}",
             )
@@ -242,7 +242,7 @@ class _Reader:
             return self._function(node)
         if isinstance(node, exp.Coalesce):
             return self._coalesce(node)
-        raise self._wrong(f"{node.sql(dialect='postgres')} is no value that can be compared")
+        raise self._wrong(f"{node.sql(dialect='postgres')} is not a value that can be compared")
 
     def _column(self, name: str) -> _Value:
         schema = self._schema

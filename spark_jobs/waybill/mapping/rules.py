@@ -63,7 +63,7 @@ class Join(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class MappingRule:
     """What is made of the tables that a rule names; names of columns are those of the source.
 
     Attributes:
@@ -110,7 +110,7 @@ class Rules:
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    of_tables: tuple[Rule, ...] = ()
+    of_tables: tuple[MappingRule, ...] = ()
     shadows: bool = False
 
     def __bool__(self) -> bool:
@@ -118,7 +118,7 @@ class Rules:
 
     @property
     def of_all(self) -> bool:
-        """Whether it says anything about tables that are no shadow tables."""
+        """Whether it says anything about tables that are not shadow tables."""
         return bool(self.include or self.exclude or self.of_tables)
 
     @property
@@ -179,7 +179,7 @@ class Rules:
         names = (qualified, ".".join(dict.fromkeys((parts[0], parts[-1]))))
         return not fits(names, self.exclude) and (not self.include or fits(names, self.include))
 
-    def rules_of(self, schema: TableSchema) -> list[Rule]:
+    def rules_of(self, schema: TableSchema) -> list[MappingRule]:
         """The rules that name a table; changes of no table stay as they are."""
         if not schema.table:
             return []

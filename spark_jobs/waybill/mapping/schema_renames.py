@@ -81,7 +81,7 @@ def check_schema_renames(text: str | None, source: TableSchema, rules: Rules) ->
     """See that no tables lose what hides their columns with the name of their schema or database.
 
     Args:
-        text: a statement, None where none is told.
+        text: a statement, None where none is stated.
         source: the table, or only the database, that its message names.
         rules: the mapping.
 

@@ -23,7 +23,7 @@ _DIALECTS = ("", "mysql")
 
 
 def shadow_of(table: str) -> str | None:
-    """The table that a shadow table belongs to, None if it is no shadow table.
+    """The table that a shadow table belongs to, None if it is not a shadow table.
 
     Source: gh-ost, "Cheatsheet" (`_t_gho`, `_t_ghc`, `_t_del`, the last with a timestamp before it
     where asked for); pt-online-schema-change, "Description" (`_t_new`, `_t_old`, with more

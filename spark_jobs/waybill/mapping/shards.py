@@ -47,7 +47,7 @@ class OfShard(NamedTuple):
     stays: bool = False
 
 
-class Emptied(NamedTuple):
+class EmptiedShards(NamedTuple):
     """Which of the joined tables a statement empties; kept with its row as JSON.
 
     Attributes:
@@ -72,7 +72,7 @@ class Several(NamedTuple):
         text: the statement about the others, with their new names.
     """
 
-    emptied: tuple[Emptied, ...]
+    emptied: tuple[EmptiedShards, ...]
     rest: MappedTable | None = None
     text: str | None = None
 
@@ -123,7 +123,7 @@ def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
 
     Args:
         operation: `truncate`, `ddl` or `other`.
-        text: the statement, None where none is told.
+        text: the statement, None where none is stated.
         mapped: the table that it is about.
 
     Raises:
@@ -145,17 +145,17 @@ def of_shard(operation: str, text: str | None, mapped: MappedTable) -> OfShard:
 _KEPT_AS = "emptied_tables"
 
 
-def told_emptied(emptied: tuple[Emptied, ...]) -> str:
+def emptied_as_json(emptied: tuple[EmptiedShards, ...]) -> str:
     """As it is kept with the row of the statement, beside what envelopes carry on."""
     return json.dumps({_KEPT_AS: [one._asdict() for one in emptied]})
 
 
-def read_emptied(extra: str | None) -> tuple[Emptied, ...]:
-    """What `told_emptied` kept; nothing where a row has something else there."""
-    told = {} if extra is None or _KEPT_AS not in extra else json.loads(extra)
+def read_emptied(extra: str | None) -> tuple[EmptiedShards, ...]:
+    """What `emptied_as_json` kept; nothing where a row has something else there."""
+    kept = {} if extra is None or _KEPT_AS not in extra else json.loads(extra)
     return tuple(
-        Emptied(**{**one, "tables": tuple(one["tables"]), "of": tuple(one["of"])})
-        for one in told.get(_KEPT_AS, ())
+        EmptiedShards(**{**one, "tables": tuple(one["tables"]), "of": tuple(one["of"])})
+        for one in kept.get(_KEPT_AS, ())
     )
 
 
@@ -166,7 +166,7 @@ def of_several(text: str | None, tables: StatementTables) -> Several | None:
     single table that is not the message's.
 
     Args:
-        text: the statement, None where none is told.
+        text: the statement, None where none is stated.
         tables: what becomes of the tables that it names.
 
     Returns:
@@ -201,12 +201,12 @@ def of_several(text: str | None, tables: StatementTables) -> Several | None:
     return Several(emptied) if made is None else Several(emptied, rest, made)
 
 
-def emptied_by(tables: list[MappedTable]) -> Emptied:
+def emptied_by(tables: list[MappedTable]) -> EmptiedShards:
     """That all rows of some tables go, which become one joined table."""
     first, join = tables[0].schema, tables[0].join
     names = tuple(dict.fromkeys(mapped.source.qualified_name for mapped in tables))
     column, in_key = ("", False) if join is None else (join.column, join.in_key)
-    return Emptied(names, column, in_key, (first.database, first.schema, first.table))
+    return EmptiedShards(names, column, in_key, (first.database, first.schema, first.table))
 
 
 def _emptied(tree: exp.Expr, mapped: MappedTable) -> list[str]:

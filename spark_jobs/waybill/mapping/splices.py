@@ -1,6 +1,6 @@
 """New names in the text of a statement, and parts that are left out; all else stays as it is.
 
-Nothing is written anew: what one database's SQL means in the words of another one, such as `int8`,
+Nothing is rephrased: what one database's SQL means in the words of another one, such as `int8`,
 would be another type. Whether the text says what is meant is seen by reading it again.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from waybill.mapping.sql import (
     ANSI_QUOTES,
     EXACT,
-    Reading,
+    ParsedStatement,
     UnreadableStatement,
     parse,
     read,
@@ -46,7 +46,7 @@ class Splices:
         dialect: the source's.
     """
 
-    def __init__(self, text: str, reading: Reading, dialect: str) -> None:
+    def __init__(self, text: str, reading: ParsedStatement, dialect: str) -> None:
         self.text, self._way, self._dialect = text, reading.way, dialect
         self.tree = reading.tree.copy()
         self._made: list[tuple[int, int, str]] = []

@@ -48,7 +48,7 @@ def without_front(text: str) -> str:
     return text[found.end() :] if found else text
 
 
-class Reading(NamedTuple):
+class ParsedStatement(NamedTuple):
     """What a statement says in one of the ways to read it.
 
     Attributes:
@@ -77,7 +77,7 @@ def _ways(dialect: str) -> list[str]:
     return [known, ANSI_QUOTES] if known == "mysql" else [known]
 
 
-def read(text: str, dialect: str) -> Reading | None:
+def read(text: str, dialect: str) -> ParsedStatement | None:
     """A statement; None where it cannot be read as a whole.
 
     Args:
@@ -88,7 +88,7 @@ def read(text: str, dialect: str) -> Reading | None:
     return next(readings(text, dialect), None)
 
 
-def readings(text: str, dialect: str) -> Iterator[Reading]:
+def readings(text: str, dialect: str) -> Iterator[ParsedStatement]:
     """The ways in which a statement can be read as a whole, the most likely one first.
 
     In MySQL's SQL "a" is a text, unless the server takes it for a name, as others do. Where a text
@@ -103,15 +103,15 @@ def readings(text: str, dialect: str) -> Iterator[Reading]:
     for way in _ways(dialect):
         tree = parse(text, way)
         if tree is not None and tree.find(exp.Command) is None and _has_names(tree, text, way):
-            yield Reading(tree, way)
+            yield ParsedStatement(tree, way)
 
 
-def partly_read(text: str, dialect: str) -> Iterator[Reading]:
+def partly_read(text: str, dialect: str) -> Iterator[ParsedStatement]:
     """The ways to read a statement of which one part may be unreadable; see `readings`."""
     for way in _ways(dialect):
         tree = parse(text, way)
         if tree is not None and _has_names(tree, text, way):
-            yield Reading(tree, way)
+            yield ParsedStatement(tree, way)
 
 
 def _has_names(tree: exp.Expr, text: str, way: str) -> bool:
@@ -158,7 +158,7 @@ def parse(text: str, way: str) -> exp.Expr | None:
 
     Args:
         text: one statement.
-        way: see `Reading`.
+        way: see `ParsedStatement`.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -184,7 +184,7 @@ def _with_ansi_quotes() -> type[Dialect]:
 
 
 def sqlglot_dialect(way: str) -> str | type[Dialect]:
-    """What sqlglot is given to read or cut a statement; see `Reading`."""
+    """What sqlglot is given to read or cut a statement; see `ParsedStatement`."""
     return _with_ansi_quotes() if way == ANSI_QUOTES else way
 
 

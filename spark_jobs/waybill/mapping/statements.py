@@ -68,7 +68,7 @@ def mapped_statement(text: str, tables: StatementTables) -> str | None:
     if own is None or (not own.rows_stay and changes_rows(text, dialect)):
         return None
     reading = read(text, dialect)
-    if reading is None or kind_of(reading.tree) not in (*_TOLD, *_SPACES):
+    if reading is None or kind_of(reading.tree) not in (*_RENAMED_KINDS, *_SPACES):
         return text if own.schema_stays and not _names_ruled(text, tables) else None
     if kind_of(reading.tree) in _SPACES:
         return text if own.schema_stays else None
@@ -100,7 +100,7 @@ def _mapped(spliced: Splices, tables: StatementTables, own: MappedTable) -> str 
             take_out(spliced, emptied, kept)
     else:
         stays = own.columns_stay and all(
-            _may_be_told(tree, node, found[id(node)]) for node in nodes
+            _may_be_stated(tree, node, found[id(node)]) for node in nodes
         )
     if not stays:
         return None
@@ -136,7 +136,7 @@ def _alter_stays(
     return _actions_left(spliced, tables, about)
 
 
-_TOLD = ("", "TABLE", "VIEW", "INDEX")
+_RENAMED_KINDS = ("", "TABLE", "VIEW", "INDEX")
 """Kinds of things that statements define which get new names."""
 
 _SPACES = ("DATABASE", "SCHEMA")
@@ -168,16 +168,16 @@ def _names_ruled(text: str, tables: StatementTables) -> bool:
 
 
 def _is_index(node: exp.Table) -> bool:
-    """Whether it is the index of a DROP INDEX, which is no table."""
+    """Whether it is the index of a DROP INDEX, which is not a table."""
     from sqlglot import exp
 
     return isinstance(node.parent, exp.Drop) and kind_of(node.parent) == "INDEX"
 
 
-def _may_be_told(tree: exp.Expr, node: exp.Table, mapped: MappedTable | None) -> bool:
+def _may_be_stated(tree: exp.Expr, node: exp.Table, mapped: MappedTable | None) -> bool:
     """Whether a statement that is neither ALTER nor DROP of a table may show what it says of one.
 
-    What a table is created with is told by its rows; a mask would have to hold in it.
+    What a table is created with shows in its rows; a mask would have to hold in it.
     """
     from sqlglot import exp
 
@@ -218,7 +218,7 @@ def _actions_left(spliced: Splices, tables: StatementTables, about: MappedTable)
     """Rename columns in what an ALTER does, and take out what is about others.
 
     What names a column in a way that is not known here goes as well, if that column has another
-    name or is hidden: nothing is told under a name that readers do not have.
+    name or is hidden: nothing is stated under a name that readers do not have.
 
     Args:
         spliced: the statement.

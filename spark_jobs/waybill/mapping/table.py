@@ -16,8 +16,8 @@ from waybill.mapping.conditions import asked_columns, condition, missing_columns
 from waybill.mapping.masks import DISTINCT, mask_function
 from waybill.mapping.rules import (
     Added,
+    MappingRule,
     Mask,
-    Rule,
     fits,
     fits_column,
     ignores_case,
@@ -39,7 +39,7 @@ _OF_EVENT = frozenset({"source_time", "operation", "sequence"})
 """What differs from change to change of one table."""
 
 
-class Event(NamedTuple):
+class ChangeContext(NamedTuple):
     """What new columns may take from a change.
 
     Attributes:
@@ -53,7 +53,7 @@ class Event(NamedTuple):
     sequence: tuple[int, ...] | None
 
 
-class _Taken(NamedTuple):
+class _KeptColumn(NamedTuple):
     """A column that stays.
 
     Attributes:
@@ -99,7 +99,7 @@ class MappedTable:
     def __init__(
         self,
         schema: TableSchema,
-        rules: Iterable[Rule],
+        rules: Iterable[MappingRule],
         types: Mapping[str, LogicalType] = MappingProxyType({}),
     ) -> None:
         self.source = schema
@@ -135,7 +135,7 @@ class MappedTable:
         self._take = _several(fields)
         apart = {one.place for one in taken if _stays_apart(schema.names[one.place], rules, schema)}
         gone = (name for place, name in enumerate(schema.names) if place not in apart)
-        self._alike = next(gone, None)
+        self._indistinct = next(gone, None)
         """A column of which different values become the same, None where there is none."""
         self._added = list(added.values())
         self._same_for_all = [self._constant(what) for what in self._added]
@@ -250,7 +250,7 @@ class MappedTable:
                 "at the targets only, or declare a key under tables"
             )
             raise ConfigurationError(message, code=Code.MAPPING)
-        column = self._alike
+        column = self._indistinct
         if shared_ids and column is not None:
             message = (
                 f"{why}, and without those of {column} two rows may become one: mask it by sha256 "
@@ -269,11 +269,11 @@ class MappedTable:
 
     def _check_names(self, names: list[str]) -> None:
         # A source may have names that differ by case; no mapping makes any.
-        alike, own = Counter(name.casefold() for name in names), set(self.source.names)
+        spellings, own = Counter(name.casefold() for name in names), set(self.source.names)
         twice = [
             name
             for name in names
-            if alike[name.casefold()] > 1 and (name not in own or names.count(name) > 1)
+            if spellings[name.casefold()] > 1 and (name not in own or names.count(name) > 1)
         ]
         if twice:
             message = (
@@ -283,7 +283,7 @@ class MappedTable:
             )
             raise ConfigurationError(message, code=Code.MAPPING)
 
-    def image(self, image: Any, event: Event, alone: bool | None = None) -> Any:
+    def image(self, image: Any, event: ChangeContext, alone: bool | None = None) -> Any:
         """A row as it becomes.
 
         Columns that tell of the change are filled in the row that it is about: a row after, or the
@@ -316,7 +316,7 @@ class MappedTable:
             *self._in_key,
         )
 
-    def image_text(self, text: str, event: Event, alone: bool | None = None) -> bytes:
+    def image_text(self, text: str, event: ChangeContext, alone: bool | None = None) -> bytes:
         """A row as text; see `image`."""
         return _encode(self.image(self.source.image_decoder.decode(text), event, alone))
 
@@ -351,7 +351,9 @@ def _typed(column: Column, types: Mapping[str, LogicalType]) -> Column:
     return msgspec.structs.replace(column, type=types.get(column.name, column.type))
 
 
-def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -> _Taken | None:
+def _taken(
+    schema: TableSchema, place: int, column: Column, rules: list[MappingRule]
+) -> _KeptColumn | None:
     """What becomes of a column, None where it goes."""
     in_key = column.name in (schema.key or ())
     any_case = in_any_case(column.name, schema)
@@ -366,7 +368,7 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
     called = _new_name(column.name, rules, any_case)
     mask = _mask_of(column.name, rules, any_case)
     if mask is None:
-        return _Taken(place, msgspec.structs.replace(column, name=called), None)
+        return _KeptColumn(place, msgspec.structs.replace(column, name=called), None)
     if in_key and mask.kind not in DISTINCT:
         message = (
             f"{column.name} is in the key of {schema.qualified_name}, and masked by {mask.kind} it "
@@ -377,10 +379,10 @@ def _taken(schema: TableSchema, place: int, column: Column, rules: list[Rule]) -
         masked = msgspec.structs.replace(column, name=called, nullable=True)
     else:
         masked = Column(called, STRING, None, column.nullable)
-    return _Taken(place, masked, mask_function(mask))
+    return _KeptColumn(place, masked, mask_function(mask))
 
 
-def _new_name(name: str, rules: list[Rule], any_case: bool) -> str:
+def _new_name(name: str, rules: list[MappingRule], any_case: bool) -> str:
     for rule in rules:
         for folded in _spellings(any_case):
             for old, new in rule.rename.items():
@@ -389,7 +391,7 @@ def _new_name(name: str, rules: list[Rule], any_case: bool) -> str:
     return name
 
 
-def _mask_of(name: str, rules: list[Rule], any_case: bool) -> Mask | None:
+def _mask_of(name: str, rules: list[MappingRule], any_case: bool) -> Mask | None:
     for rule in rules:
         # The very name goes before patterns.
         for fits_one in (same_column, _fits_pattern):
@@ -409,7 +411,7 @@ def _spellings(any_case: bool) -> tuple[bool, ...]:
     return (False, True) if any_case else (False,)
 
 
-def _is_dropped(name: str, rules: list[Rule], any_case: bool) -> bool:
+def _is_dropped(name: str, rules: list[MappingRule], any_case: bool) -> bool:
     return any(
         (rule.keep is not None and not fits_column(name, rule.keep, any_case))
         or fits_column(name, rule.drop, any_case)
@@ -417,12 +419,14 @@ def _is_dropped(name: str, rules: list[Rule], any_case: bool) -> bool:
     )
 
 
-def _stays_apart(name: str, rules: list[Rule], schema: TableSchema) -> bool:
+def _stays_apart(name: str, rules: list[MappingRule], schema: TableSchema) -> bool:
     mask = _mask_of(name, rules, in_any_case(name, schema))
     return mask is None or mask.kind in DISTINCT
 
 
-def _names(schema: TableSchema, rules: list[Rule]) -> tuple[str | None, str | None, str | None]:
+def _names(
+    schema: TableSchema, rules: list[MappingRule]
+) -> tuple[str | None, str | None, str | None]:
     """Database, schema and table as they are called now."""
     parts = {"database": schema.database, "schema": schema.schema, "table": schema.table}
     filled = {part: value or "" for part, value in parts.items()}
@@ -440,7 +444,7 @@ def _type_of(what: Added) -> LogicalType:
     return LogicalType("timestamptz") if what.kind == "source_time" else STRING
 
 
-def _event_value(what: Added, event: Event, now: bool) -> Text:
+def _event_value(what: Added, event: ChangeContext, now: bool) -> Text:
     """What a column tells of the change."""
     if not now:
         return UNSET

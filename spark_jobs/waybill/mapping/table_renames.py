@@ -72,7 +72,7 @@ _TRANSFER = re.compile(
 """SQL Server's statement that moves a table to another schema."""
 
 
-class Part(NamedTuple):
+class NamePart(NamedTuple):
     """A part of a table's name in a statement.
 
     Attributes:
@@ -84,7 +84,7 @@ class Part(NamedTuple):
     quoted: bool
 
 
-TableName = tuple[Part, ...]
+TableName = tuple[NamePart, ...]
 
 
 def table_renames(text: str, dialect: str) -> tuple[tuple[TableName, TableName], ...]:
@@ -144,13 +144,13 @@ def _parts(table: exp.Expr) -> TableName:
 
     if not isinstance(table, exp.Table):
         return ()
-    return tuple(Part(part.name, bool(part.args.get("quoted"))) for part in table.parts)
+    return tuple(NamePart(part.name, bool(part.args.get("quoted"))) for part in table.parts)
 
 
 def name_parts(text: str) -> TableName:
     """The parts of a name as a statement spells it, with dots between them."""
     return tuple(
-        Part(part[1:-1], True) if part[0] in '`"[' else Part(part, False)
+        NamePart(part[1:-1], True) if part[0] in '`"[' else NamePart(part, False)
         for part in re.findall(NAME_PART, text)
     )
 
@@ -159,7 +159,7 @@ def check_table_renames(text: str | None, source: TableSchema, rules: Rules) -> 
     """See that no table loses what hides its columns with its name.
 
     Args:
-        text: a statement, None where none is told.
+        text: a statement, None where none is stated.
         source: the table that its message names.
         rules: the mapping.
 
@@ -215,7 +215,7 @@ def _by_sql_server(text: str) -> list[tuple[TableName, TableName]] | None:
         olds = [(name_parts(one["old"]), one) for one in procedures]
         # The new name is taken as it stands, with any quotes and dots in it.
         return [
-            (old, (*old[:-1], Part(one["new"], True)))
+            (old, (*old[:-1], NamePart(one["new"], True)))
             for old, one in olds
             if (one["kind"] or "object").casefold() == "object"
         ]

@@ -53,7 +53,7 @@ def stated_time(text: str, kind: str) -> str:
     except ValueError:
         made = None
     if made is None:
-        raise ValueError(f"{text!r} is no {kind}: write it as {_FORMS[kind]}")
+        raise ValueError(f"{text!r} is not a {kind}: write it as {_FORMS[kind]}")
     return made
 
 

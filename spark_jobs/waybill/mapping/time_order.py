@@ -14,7 +14,7 @@ Moment = tuple[int, int, str]
 it; and the rest, which stands in the order of the times."""
 
 NO_TIME = 2
-"""The first part of what is no time: equal to itself, and neither before nor after a time."""
+"""The first part of what is not a time: equal to itself, and neither before nor after a time."""
 
 _USUAL = re.compile(r"([0-9]{4})(-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?)Z?")
 _ANY = re.compile(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from waybill.mapping.table import Event
+from waybill.mapping.table import ChangeContext
 
 if TYPE_CHECKING:
     from waybill.mapping.table import MappedTable
@@ -26,7 +26,7 @@ OF_EMPTIED = "of_emptied_table"
 several joined tables: no source has counted it."""
 
 
-class RowTexts(NamedTuple):
+class ChangeTexts(NamedTuple):
     """The images of a change as `changes` has them, before they are mapped."""
 
     key: str | None
@@ -35,7 +35,7 @@ class RowTexts(NamedTuple):
     after: str | None
 
 
-def digest_of(mapped: MappedTable, operation: str, row: RowTexts) -> str:
+def digest_of(mapped: MappedTable, operation: str, row: ChangeTexts) -> str:
     """What tells a row that is left out from the others of its sequence id.
 
     Args:
@@ -48,7 +48,7 @@ def digest_of(mapped: MappedTable, operation: str, row: RowTexts) -> str:
     ]
     images: list[str | None] = []
     if row.key is None:
-        event = Event(operation, None, None)
+        event = ChangeContext(operation, None, None)
         images = [
             None if image is None else mapped.image_text(image, event).decode()
             for image in (row.before, row.after)

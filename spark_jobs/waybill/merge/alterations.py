@@ -15,7 +15,7 @@ from waybill.spec.decisions import RENAME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from waybill.merge.column_changes import Taken
+    from waybill.merge.column_changes import TakenChanges
     from waybill.merge.renamings import Renamings
     from waybill.merge.state import TableState
     from waybill.merge.statements import Statement
@@ -98,7 +98,7 @@ def altered_table(meaning: Meaning) -> str | None:
 
 
 def check_renamed(
-    state: TableState, alteration: Alteration, declared: Iterable[str], taken: Taken
+    state: TableState, alteration: Alteration, declared: Iterable[str], taken: TakenChanges
 ) -> None:
     """Stop at a column with a new name about which the migration says nothing.
 
@@ -144,7 +144,7 @@ def with_present_names(alteration: Alteration, renamed: Renamings) -> Alteration
 
 
 def alter(
-    state: TableState, statement: Statement, alteration: Alteration, taken: Taken
+    state: TableState, statement: Statement, alteration: Alteration, taken: TakenChanges
 ) -> tuple[list[Default], list[str]]:
     """What an alteration does to existing rows; what it dropped is remembered.
 

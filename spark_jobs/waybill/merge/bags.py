@@ -1,6 +1,6 @@
 """Tables without a key: every row as often as it was put there and not taken away again.
 
-Which row of several equal ones a change meant cannot be told and does not matter: an image counts
+Which row of several equal ones a change meant cannot be known and does not matter: an image counts
 up, a row before counts down, in any order, so a delete that arrives before its insert is owed.
 A change counts once: it is known by its sequence id, or by its position where it has none. So is a
 row of a snapshot or a reload, because all rows of one may share a sequence id.
@@ -10,7 +10,7 @@ owed stands there as tombstones with n below zero. The log tells which changes w
 all but those that stand as refused in `merges`. Where a reload has brought changes beside those of
 before, one message may have become two changes, and the first counts. So the work of a batch grows
 with the increment and the log of the table, and with nothing else; a TRUNCATE, a new column with
-a default or a dropped column counts the log of the table anew.
+a default or a dropped column recounts the log of the table.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ class BagMerge:
         plan = self.plan
         drops = self.state.dropped_below != plan.before.dropped_below
         reached = plan.reached is not None or bool(plan.to_fill or plan.renamings) or drops
-        anew = reached and not self.branch.begins_empty
-        if anew:
+        recounts = reached and not self.branch.begins_empty
+        if recounts:
             self.branch.sql("DELETE FROM {branch}")
             every = self._judged(self.increment.pairs(self.qualified, history=True))
             counted = self._once(every.where("reason IS NULL"))
         else:
             counted = new
-        self._write(self._balances(counted), empty=anew or self.branch.begins_empty)
+        self._write(self._balances(counted), empty=recounts or self.branch.begins_empty)
         new.unpersist()
         # Every delivery of a change: the log says that one was counted if it is not kept.
         refused = came.where("reason IS NOT NULL")

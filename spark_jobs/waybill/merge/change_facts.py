@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waybill.merge.state import MergeState
 
 ASKED_BY_PLACE = 1_000
-"""Of more rows the places are no filter: what was refused in the whole table is read."""
+"""Of more rows the places are not a filter: what was refused in the whole table is read."""
 
 
 def changes_of(rows: list[dict[str, Any]], renamed: Renamings = ()) -> dict[Place, Change]:

@@ -12,7 +12,7 @@ import msgspec
 from waybill.errors import Code, SchemaChangeError
 from waybill.lake_columns import lake_name
 from waybill.merge.column_types import joined_by_rewrite, joined_numbers, keeps, promoted
-from waybill.merge.columns import TYPES, Column, finer_time, lake_type
+from waybill.merge.columns import TYPES, MergedColumn, finer_time, lake_type
 from waybill.spec.decisions import (
     ADD,
     DROP,
@@ -22,7 +22,7 @@ from waybill.spec.decisions import (
     RETYPE,
     UNDECIDED,
     WIDEN,
-    Decision,
+    ColumnDecision,
 )
 from waybill.types import with_digits
 
@@ -75,7 +75,7 @@ class ColumnChange(msgspec.Struct, frozen=True):
         return f"{self}, by {self.statement}" if self.statement else str(self)
 
 
-def change_class(before: Column | None, after: Column | None) -> str | None:
+def change_class(before: MergedColumn | None, after: MergedColumn | None) -> str | None:
     """The class of what became of a column; None where nothing did.
 
     Args:
@@ -97,7 +97,7 @@ def change_class(before: Column | None, after: Column | None) -> str | None:
 
 
 @dataclass
-class Taken:
+class TakenChanges:
     """How a batch's changes of a table's columns are decided, and those that it took.
 
     Attributes:
@@ -109,7 +109,7 @@ class Taken:
     """
 
     table: str
-    decision: Decision = UNDECIDED
+    decision: ColumnDecision = UNDECIDED
     stated: dict[str, tuple[str, ...]] = field(default_factory=dict)
     changes: list[ColumnChange] = field(default_factory=list)
 
@@ -121,7 +121,7 @@ class Taken:
         """
         self._check(ADD, f"{self.table} has a new column {name}", "take")
 
-    def add(self, column: Column) -> None:
+    def add(self, column: MergedColumn) -> None:
         """Take a column that is new in a table of the lake.
 
         Raises:
@@ -130,7 +130,7 @@ class Taken:
         self.check_add(column.name)
         self.changes.append(ColumnChange(ADD, column.name, "", column.type, EMPTY_BEFORE))
 
-    def drop(self, column: Column | None, name: str) -> None:
+    def drop(self, column: MergedColumn | None, name: str) -> None:
         """Take that a column is gone.
 
         Raises:
@@ -141,7 +141,7 @@ class Taken:
         effect = "it stays, with its earlier values"
         self.changes.append(ColumnChange(DROP, name, type_, "", effect))
 
-    def rename(self, column: Column | None, name: str, new: str) -> None:
+    def rename(self, column: MergedColumn | None, name: str, new: str) -> None:
         """Take that a column goes on under another name."""
         type_ = "" if column is None else column.type
         effect = f"{new} is a new column beside {name}"
@@ -149,7 +149,7 @@ class Taken:
             effect = "it keeps its values under the new name"
         self.changes.append(ColumnChange(RENAME, name, type_, new, effect))
 
-    def retype(self, have: Column, want: str, becomes: str) -> Column:
+    def retype(self, have: MergedColumn, want: str, becomes: str) -> MergedColumn:
         """Take another type for a column of the lake.
 
         Args:
@@ -183,7 +183,7 @@ class Taken:
         return have._replace(type=becomes, known=True)
 
     def rewritten(
-        self, have: Column, logical: LogicalType, want: str, declared: bool, in_use: bool
+        self, have: MergedColumn, logical: LogicalType, want: str, declared: bool, in_use: bool
     ) -> str:
         """The type of a column that only a rewrite gives it.
 
@@ -216,14 +216,14 @@ class Taken:
 
 
 def extend(
-    columns: tuple[Column, ...],
+    columns: tuple[MergedColumn, ...],
     schemas: Iterable[TableSchema],
     declared: Mapping[str, LogicalType],
     table: str,
     in_lake: int,
-    taken: Taken | None = None,
+    taken: TakenChanges | None = None,
     lake_names: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[Column, ...]:
+) -> tuple[MergedColumn, ...]:
     """The columns of a table after changes with these schemas.
 
     Args:
@@ -239,7 +239,7 @@ def extend(
     Raises:
         SchemaChangeError: a person has to decide about a change.
     """
-    taken = taken or Taken(table)
+    taken = taken or TakenChanges(table)
     found = {column.name: column for column in columns}
     fixed = {column.name for column in columns[:in_lake]}
     for schema in schemas:
@@ -251,7 +251,7 @@ def extend(
             if have is None:
                 others = [*(column.lake for column in found.values()), *lake_names.values()]
                 lake = lake_names.get(stated.name) or lake_name(stated.name, others)
-                have = found[stated.name] = Column(stated.name, lake, type_, known)
+                have = found[stated.name] = MergedColumn(stated.name, lake, type_, known)
                 if in_lake:
                     taken.add(have)
             elif known:
@@ -270,7 +270,7 @@ def extend(
 
 
 def _sentence(
-    table: str, have: Column, logical: LogicalType, becomes: str | None, in_use: bool
+    table: str, have: MergedColumn, logical: LogicalType, becomes: str | None, in_use: bool
 ) -> str:
     """What a type does not fit, and what to do: `becomes` is what a rewrite would make of it."""
     both = f"is {have.type} in the lake and now comes as {logical}"
@@ -292,7 +292,7 @@ def _sentence(
 
 
 def _joined(
-    have: Column, logical: LogicalType, want: str, in_use: bool, declared: bool
+    have: MergedColumn, logical: LogicalType, want: str, in_use: bool, declared: bool
 ) -> str | None:
     """The type of a column that now also takes another type, None if there is none.
 

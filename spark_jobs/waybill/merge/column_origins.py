@@ -45,7 +45,7 @@ def keep_column_origins(
     for name, branch in made.items():
         state = plans[name].state
         columns = tuple(ColumnOrigin(*column[:3]) for column in state.columns)
-        place = "" if in_warehouse else lake.metadata(branch.table).layout.location
+        place = "" if in_warehouse else lake.metadata(branch.table).shape.location
         tables[name] = TableOrigin(".".join(split(branch.table)), state.topics, columns, place)
     if not tables:
         return None

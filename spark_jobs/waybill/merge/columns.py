@@ -61,7 +61,7 @@ _MICROSECOND = 6
 """Digits of the second that a timestamp of the lake holds."""
 
 
-class Column(NamedTuple):
+class MergedColumn(NamedTuple):
     """One column of a merged table.
 
     Attributes:

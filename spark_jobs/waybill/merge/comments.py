@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waybill.merge import columns as own
 
 if TYPE_CHECKING:
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.records import TableSchema
 
 OWN_COMMENTS = {
@@ -24,7 +24,7 @@ OWN_COMMENTS = {
 
 
 def comments(
-    qualified: str, columns: Iterable[Column], schemas: Iterable[TableSchema]
+    qualified: str, columns: Iterable[MergedColumn], schemas: Iterable[TableSchema]
 ) -> dict[str, str]:
     """The comments of columns, by their names in the lake.
 

@@ -59,7 +59,7 @@ class Alteration(NamedTuple):
 
 
 def read_alteration(text: str, dialect: str = "") -> Alteration | None:
-    """What a statement says, None if it is no ALTER TABLE.
+    """What a statement says, None if it is not an ALTER TABLE.
 
     Args:
         text: one statement.

@@ -15,7 +15,7 @@ from waybill.types import MOST_DIGITS
 from waybill.values.lake_values import SHAPES
 
 if TYPE_CHECKING:
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
 
 _FINER = re.compile(r"(.+[.][0-9]{6})([0-9]*[1-9])0*(Z?)")
 _DECLARED = {"timestamp_ntz": "timestamp", "timestamp": "timestamptz"}
@@ -79,7 +79,7 @@ def _is_moment(text: str) -> bool:
     return 1 <= month <= 12 and 1 <= day <= lengths[month - 1] and clock
 
 
-def misfit(image: Mapping[str, str | None], columns: Iterable[Column]) -> str | None:
+def misfit(image: Mapping[str, str | None], columns: Iterable[MergedColumn]) -> str | None:
     """The sentence that says which value does not fit its column, None if all fit."""
     for column in columns:
         text = image.get(column.name)
@@ -88,7 +88,7 @@ def misfit(image: Mapping[str, str | None], columns: Iterable[Column]) -> str | 
     return None
 
 
-def misfit_sentence(column: Column, text: str) -> str:
+def misfit_sentence(column: MergedColumn, text: str) -> str:
     """Why a text was refused by its column."""
     shown = text if len(text) <= 60 else f"{text[:57]}…"
     sentence = f"column {column.name} is {column.type} in the lake and cannot hold {shown!r}"

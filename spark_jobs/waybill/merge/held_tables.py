@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from waybill.merge.increment_counts import Survey, TableSurvey
-    from waybill.merge.plan import Plan
-    from waybill.merge.transactions import Verdict
+    from waybill.merge.plan import MergePlan
+    from waybill.merge.transactions import TransactionVerdict
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
 
 
-class Part(NamedTuple):
+class IncrementPart(NamedTuple):
     """Tables that are merged from one increment.
 
     Attributes:
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
     increment: Increment
     schemas: dict[str, TableSchema]
-    plan: Plan
+    plan: MergePlan
     alone: bool
 
 
@@ -80,7 +80,7 @@ class Parts:
         self.waiting = 0
         self._reloaded: Collection[str] = ()
 
-    def of(self, increment: Increment, survey: Survey, replay: bool) -> list[Part]:
+    def of(self, increment: Increment, survey: Survey, replay: bool) -> list[IncrementPart]:
         """The batch as parts, the first of which has the state after all of them.
 
         Args:
@@ -185,7 +185,7 @@ class Parts:
         names: set[str],
         state: MergeState,
         across: bool,
-    ) -> list[Part]:
+    ) -> list[IncrementPart]:
         """The changes of tables that waited, if they need not wait any more."""
         own = Increment(increment.lake, after, increment.upto, increment.by_source_time)
         if across:
@@ -224,7 +224,7 @@ class Parts:
         takes: Callable[[str], bool],
         left: dict[str, SchemaChangeError],
         whole: bool,
-    ) -> Part:
+    ) -> IncrementPart:
         """Plan tables; those that have to wait are put into `left`, unless the batch is one."""
         schemas = increment.schemas()
         truncates = any(table.truncates for table in survey.tables.values())
@@ -261,7 +261,7 @@ class Parts:
                 n: t.state.renamed for n, t in plan.tables.items() if t.state.renamed
             }
             rows = {name for name, table in survey.tables.items() if table.rows}
-            return Part(increment, schemas, plan, rows <= plan.tables.keys())
+            return IncrementPart(increment, schemas, plan, rows <= plan.tables.keys())
 
 
 def _may_be_emptied(name: str, survey: Survey) -> bool:
@@ -270,7 +270,7 @@ def _may_be_emptied(name: str, survey: Survey) -> bool:
     return survey.skipped["ddl"] > 0 or (found is not None and found.truncates > 0)
 
 
-def _across_batches(verdict: Verdict) -> bool:
+def _across_batches(verdict: TransactionVerdict) -> bool:
     """Whether rows of transactions are not merged with the batch that brought them, or never."""
     return bool(verdict.open or verdict.gone or verdict.released)
 

@@ -14,7 +14,7 @@ from waybill.lake.names import literal
 from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake.source_times import calendar_sql
 from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS, TABLE_PARTS
-from waybill.merge.increment_counts import Held, Survey, TableSurvey, count
+from waybill.merge.increment_counts import HeldRows, Survey, TableSurvey, count
 from waybill.merge.open_transactions import (
     CAME,
     arrived,
@@ -28,10 +28,10 @@ from waybill.merge.renamed_texts import present_rows
 from waybill.merge.transactions import (
     NAME_SQL,
     Came,
-    Event,
     Open,
     RolledBack,
-    Verdict,
+    TransactionBoundary,
+    TransactionVerdict,
     judge,
     name_of,
 )
@@ -100,7 +100,7 @@ class Increment:
         self._table = lake.log("changes")
         self.rebuilt = RebuiltTables(lake, upto)
         self._frame: DataFrame | None = None
-        self.verdict = Verdict()
+        self.verdict = TransactionVerdict()
         self.renamed: dict[str, Renamings] = {}
         self._held_back = False
         self._returned: DataFrame | None = None
@@ -150,7 +150,7 @@ class Increment:
         longest: str | None = None,
         gone: tuple[RolledBack, ...] = (),
         replay: bool = False,
-    ) -> Held:
+    ) -> HeldRows:
         """Leave out the rows of transactions that are open or rolled back, and bring in others.
 
         Args:
@@ -166,15 +166,19 @@ class Increment:
             How many rows that concerns.
         """
         if self.upto is None:
-            self.verdict = Verdict(before, gone=gone)
-            return Held()
+            self.verdict = TransactionVerdict(before, gone=gone)
+            return HeldRows()
         rows = self.accepted()
         events = transaction_events(rows, tables)
         if not hold:
             events = [e._replace(rows=None) for e in events if e.operation != "begin"]
             before = tuple(msgspec.structs.replace(t, count=None) for t in before)
             ended = {name_of(event.transaction) for event in events}
-            events += [Event("", "commit", t.id) for t in before if name_of(t.id) not in ended]
+            events += [
+                TransactionBoundary("", "commit", t.id)
+                for t in before
+                if name_of(t.id) not in ended
+            ]
         self.verdict = verdict = judge(
             before,
             events,
@@ -185,14 +189,14 @@ class Increment:
             gone,
             self._ends if replay else lambda _: (),
         )
-        held, batches = Held(), Counter[tuple[str, str]]()
+        held, batches = HeldRows(), Counter[tuple[str, str]]()
         if verdict.hidden:
             mine = f"({self._held(verdict.open)} OR {in_transactions(verdict.rolled_back)})"
             found = self._by_name_and_batch(rows.where(mine))
             rolled_back = {members.name for members in verdict.rolled_back}
             batches.update({at: n for at, n in found.items() if at[0] in rolled_back})
             gone_rows = batches.total()
-            held = Held(found.total() - gone_rows, gone_rows)
+            held = HeldRows(found.total() - gone_rows, gone_rows)
             if found:
                 self._held_back = True
                 self._frame = self.frame.where(f"NOT coalesce({mine}, false)")
@@ -208,7 +212,7 @@ class Increment:
         self.verdict = verdict.not_merged(batches)
         return held
 
-    def settle(self, verdict: Verdict) -> None:
+    def settle(self, verdict: TransactionVerdict) -> None:
         """Leave out the rows that a verdict about a later part of the same changes leaves out.
 
         Args:
@@ -225,7 +229,7 @@ class Increment:
         counted = rows.groupBy(F.expr(NAME_SQL).alias("name"), "batch").count().collect()
         return Counter({(row["name"], row["batch"]): row["count"] for row in counted})
 
-    def _ends(self, transactions: tuple[Open, ...]) -> list[Event]:
+    def _ends(self, transactions: tuple[Open, ...]) -> list[TransactionBoundary]:
         """The ends in earlier batches; without their counts where retention has deleted rows."""
         log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
         names = [name_of(transaction.id) for transaction in transactions]

@@ -53,7 +53,7 @@ class Survey(NamedTuple):
     Attributes:
         total: accepted changes.
         tables: by qualified name.
-        skipped: changes that are no change of rows, by operation.
+        skipped: changes that change no rows, by operation.
         reached: how far each partition of a topic is with it.
     """
 
@@ -63,7 +63,7 @@ class Survey(NamedTuple):
     reached: dict[tuple[str, int], Reached]
 
 
-class Held(NamedTuple):
+class HeldRows(NamedTuple):
     """Rows that wait for the end of their transaction, and rows that did.
 
     Attributes:

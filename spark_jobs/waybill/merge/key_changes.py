@@ -9,7 +9,7 @@ Four kinds, all rare:
 
 The first needs the stored rows and the increment, and the whole history only where a row in
 between is gone from the table (a batch boundary between the delete of the old key and the move).
-The others always need the history: they start anew with every change of the keys concerned. Keys
+The others always need the history: they start over with every change of the keys concerned. Keys
 that no key change touched can do so in Spark, however many they are.
 """
 
@@ -77,7 +77,7 @@ class Resolver:
         keys = {key for move in moves for key in (move.key, move.old_key) if key}
         rows = self._stored(keys)
         changes, misfits = self._judged(self._read(self.increment.rows(), keys))
-        # A row that rests on several changes starts anew where the batch reaches below it.
+        # A row that rests on several changes starts over where the batch reaches below it.
         above = [
             Change(row.order, "insert" if row.live else "delete", key) for key, row in rows.items()
         ]
@@ -112,7 +112,7 @@ class Resolver:
         """See to it that the log has what rows took along when their keys changed.
 
         Args:
-            rows: the rows that start anew.
+            rows: the rows that start over.
             changes: all changes of their keys, and of those that they came from.
 
         Raises:
@@ -384,7 +384,7 @@ def behind_delete(
 ) -> Change | None:
     """A move that takes columns along from a row as it was before a DELETE; None if none does.
 
-    `retention` may have let go of an INSERT from before the DELETE. It has hidden what older
+    `retention` may have expired an INSERT from before the DELETE. It has hidden what older
     changes say of columns that came up since, and now they would show through.
 
     Args:

@@ -113,7 +113,7 @@ def _branches_of(table: str, merges: Iterable[Commit]) -> set[str]:
 
 
 def _has_future(metadata: Metadata) -> bool:
-    return any(map(is_future, metadata.layout.types))
+    return any(map(is_future, metadata.shape.types))
 
 
 def _drop(lake: Lake, table: str, metadata: Metadata, names: Sequence[str]) -> list[Named]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from waybill.merge.state import TableState
 
 FEW = 10_000
-"""So many keys start anew on the driver; of more of them only those that key changes touched."""
+"""So many keys start over on the driver; of more of them only those that key changes touched."""
 
 STORED_DDL = "key string, `order` string, live boolean, image string, sources string"
 
@@ -115,10 +115,10 @@ class Settling:
         # Rows of several keys may show one change that does not fit.
         self._refused_places: set[Place] = set()
 
-    def from_anew(
+    def keys_to_refold(
         self, reached: str | None, late_columns: Mapping[str, str], moves: bool
     ) -> DataFrame | None:
-        """The keys that have to start anew from the log, None if there are none.
+        """The keys that have to be folded again from the log, None if there are none.
 
         See `TableMerge.merge` for its arguments.
         """
@@ -146,7 +146,7 @@ class Settling:
         return frame.select(*Stored._fields, *values, F.lit(forced).alias("forced"))
 
     def chained(self, keys: DataFrame, effects: DataFrame, outcome: Outcome) -> DataFrame:
-        """Keys whose changes have to be folded one by one."""
+        """Keys whose changes have to be folded key by key."""
         own_effects = effects.where(F.col("qualified") == self.qualified)
         result = fold_chains(
             own_effects.join(keys, "key", "left_semi"),
@@ -173,8 +173,8 @@ class Settling:
         outcome.open_rows = outcome.open_rows or seen.open > 0
         return rows
 
-    def anew(self, keys: DataFrame, outcome: Outcome) -> tuple[list[DataFrame], int]:
-        """Keys that start anew from the log; also how many of them got no newer change."""
+    def refolded(self, keys: DataFrame, outcome: Outcome) -> tuple[list[DataFrame], int]:
+        """Keys that are folded again from the log; also how many of them got no newer change."""
         if keys.count() <= FEW:
             part, unchanged = self._replayed({row.key for row in keys.collect()}, outcome)
             return [part], unchanged

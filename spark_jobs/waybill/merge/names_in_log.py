@@ -81,7 +81,7 @@ class NamesInLog(NamedTuple):
         """The schemas of full rows that may have been read before or after renamings.
 
         Those that came with batches before the statements are older, or show it by having a new
-        name that is no column yet. Where names were exchanged they do not show it.
+        name that is not a column yet. Where names were exchanged they do not show it.
         """
         lake, upto = self.increment.lake, self.increment.upto
         came = lake.increment(lake.log("changes"), self.full_rows_since(renamed), upto)

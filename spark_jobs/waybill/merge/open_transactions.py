@@ -16,9 +16,9 @@ from waybill.merge.transactions import (
     NAME_SQL,
     PLACE_SQL,
     Came,
-    Event,
     Members,
     Open,
+    TransactionBoundary,
     announced,
     is_serial,
     name_of,
@@ -54,7 +54,7 @@ _TYPES_OF_ASKED = (
     "(CAST(NULL AS string), CAST(NULL AS decimal(38, 0)), CAST(NULL AS decimal(38, 0)), "
     "CAST(NULL AS array<string>))"
 )
-"""SQL of a row that is no transaction; columns of nothing but nulls would have no type."""
+"""SQL of a row that is not a transaction; columns of nothing but nulls would have no type."""
 
 _NUMBERED = "order_key LIKE '1/%' AND NOT order_key LIKE '1//%'"
 
@@ -124,7 +124,7 @@ def rows_since_begin(transactions: Iterable[Open], since: Callable[[int], Iterab
     return " OR ".join(held) or "false"
 
 
-def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[Event]:
+def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[TransactionBoundary]:
     """The begins and ends among accepted changes.
 
     Args:
@@ -136,7 +136,10 @@ def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[Event]:
     counts = F.expr("CASE WHEN operation = 'commit' THEN extra END")
     known = tuple(tables)
     found = ends.select(*columns, counts.alias("said")).collect()
-    return [Event(row[0], row[1], row[2], row[3], announced(row.said, known)) for row in found]
+    return [
+        TransactionBoundary(row[0], row[1], row[2], row[3], announced(row.said, known))
+        for row in found
+    ]
 
 
 def arrived(

@@ -21,10 +21,10 @@ from waybill.merge.alterations import (
     read_statement,
     with_present_names,
 )
-from waybill.merge.column_changes import Taken, extend
-from waybill.merge.columns_anew import ask_again
+from waybill.merge.column_changes import TakenChanges, extend
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.notations import check_notations, differ
+from waybill.merge.rebuilt_columns import ask_again
 from waybill.merge.renaming_columns import check_names, note_added, rise, take_renaming
 from waybill.merge.renamings import above, instead, present_key, renaming_error
 from waybill.merge.state import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Plan:
+class MergePlan:
     """The batch.
 
     Attributes:
@@ -59,7 +59,7 @@ class Plan:
         tables: what it brings, by qualified name.
         warnings: what a person should know.
         unordered: whether any of its changes or statements has no sequence id.
-        anew: what was known of the tables that begin anew with it.
+        rebuilt: what was known of the tables that it rebuilds.
     """
 
     state: MergeState
@@ -67,7 +67,7 @@ class Plan:
     tables: dict[str, TablePlan] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     unordered: bool = False
-    anew: dict[str, TableState] = field(default_factory=dict)
+    rebuilt: dict[str, TableState] = field(default_factory=dict)
 
 
 def make_plan(
@@ -85,7 +85,7 @@ def make_plan(
     rebuilt: Collection[str] = (),
     elsewhere: Sequence[Statement] = (),
     rebuilt_keys: Mapping[str, frozenset[str]] = MappingProxyType({}),
-) -> Plan:
+) -> MergePlan:
     """Decide what the batch means for each table.
 
     Args:
@@ -100,18 +100,18 @@ def make_plan(
         batch: id of the batch.
         takes: whether it is about a table, by its qualified name; nothing is said of the others.
         log: asks the log, for tables with columns whose new names are mapped.
-        rebuilt: tables that begin anew with the batch, as a reload brings all of their changes.
+        rebuilt: tables that the batch rebuilds, as a reload brings all of their changes.
         elsewhere: statements of earlier batches, for these tables alone: what messages say of them
             that name another table, or none.
-        rebuilt_keys: keys of other tables that begin anew, as a reload brings all of their changes.
+        rebuilt_keys: keys of other tables that it rebuilds, as a reload brings all their changes.
 
     Raises:
-        ConfigurationError: the key of a table cannot be told and the migration declares none.
+        ConfigurationError: the key of a table is not known and the migration declares none.
         SchemaChangeError: a table changed in a way that a person has to decide about, or two tables
             have one name.
     """
-    plan = Plan(MergeState.from_json(before.to_json()), decisions)
-    before = _begin_anew(plan, before, list(filter(takes, rebuilt)))
+    plan = MergePlan(MergeState.from_json(before.to_json()), decisions)
+    before = _begin_rebuild(plan, before, list(filter(takes, rebuilt)))
     for name in filter(takes, survey.tables):
         # A plan may be made once more, without some tables, and counts statements in the survey.
         _plan_table(plan, name, deepcopy(survey.tables[name]), before)
@@ -134,7 +134,7 @@ def make_plan(
     # The columns of the batch are known by now, so it does not matter where batches were cut.
     _alter_tables(plan, read, rules, before, concerns)
     for name in filter(takes, rebuilt_keys):
-        _begin_keys_anew(plan, name, rebuilt_keys[name], before)
+        _begin_key_rebuild(plan, name, rebuilt_keys[name], before)
     for table in plan.tables.values():
         table.keep_changes(batch)
     places = any(table.survey.places for table in plan.tables.values())
@@ -142,20 +142,22 @@ def make_plan(
     return plan
 
 
-def _begin_anew(plan: Plan, before: MergeState, names: list[str]) -> MergeState:
+def _begin_rebuild(plan: MergePlan, before: MergeState, names: list[str]) -> MergeState:
     """Forget what was known of tables that a reload rebuilds; returns what was known of all."""
-    plan.anew = {name: before.tables[name] for name in names if name in before.tables}
-    if plan.anew:
+    plan.rebuilt = {name: before.tables[name] for name in names if name in before.tables}
+    if plan.rebuilt:
         before = MergeState.from_json(before.to_json())
-    for name in plan.anew:
+    for name in plan.rebuilt:
         before.tables[name], plan.state.tables[name] = TableState(), TableState()
         _plan_table(plan, name, TableSurvey(), before)
     return before
 
 
-def _begin_keys_anew(plan: Plan, name: str, keys: frozenset[str], before: MergeState) -> None:
+def _begin_key_rebuild(
+    plan: MergePlan, name: str, keys: frozenset[str], before: MergeState
+) -> None:
     """Rows of some keys are made of what the batch brings, and of nothing else."""
-    if name in plan.anew or name not in before.tables:
+    if name in plan.rebuilt or name not in before.tables:
         return
     table = _table(plan, name, before)
     # No reload takes keys of a table with renamed columns, so all of these came after it.
@@ -163,13 +165,13 @@ def _begin_keys_anew(plan: Plan, name: str, keys: frozenset[str], before: MergeS
     table.keys = frozenset(present_key(key, renamed) for key in keys) if renamed else keys
 
 
-def _concerns(plan: Plan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:
+def _concerns(plan: MergePlan, takes: Callable[[str], bool], meaning: Meaning, name: str) -> bool:
     """Whether a statement is looked at for a table."""
-    return takes(name) and (not meaning.statement.elsewhere or name in plan.anew)
+    return takes(name) and (not meaning.statement.elsewhere or name in plan.rebuilt)
 
 
 def _rename_columns(
-    plan: Plan,
+    plan: MergePlan,
     read: list[Meaning],
     survey: Survey,
     schemas: dict[str, TableSchema],
@@ -200,7 +202,7 @@ def _rename_columns(
 
 
 def _rename(
-    plan: Plan,
+    plan: MergePlan,
     name: str,
     meaning: Meaning,
     survey: Survey,
@@ -223,7 +225,7 @@ def _rename(
 
 
 def _alter_tables(
-    plan: Plan,
+    plan: MergePlan,
     read: list[Meaning],
     rules: TableRules,
     before: MergeState,
@@ -241,26 +243,26 @@ def _alter_tables(
                 plan.tables[name].statements.append(meaning.statement.text or "")
 
 
-def _table(plan: Plan, name: str, before: MergeState) -> TablePlan:
+def _table(plan: MergePlan, name: str, before: MergeState) -> TablePlan:
     """The plan of a table that only statements of the batch may concern."""
     if name not in plan.tables:
         _plan_table(plan, name, TableSurvey(), before)
     return plan.tables[name]
 
 
-def _plan_table(plan: Plan, name: str, survey: TableSurvey, before: MergeState) -> None:
+def _plan_table(plan: MergePlan, name: str, survey: TableSurvey, before: MergeState) -> None:
     state = plan.state.table(name)
-    taken, was = Taken(name, plan.decisions.find(name), state.stated), plan.anew.get(name)
+    taken, was = TakenChanges(name, plan.decisions.find(name), state.stated), plan.rebuilt.get(name)
     plan.tables[name] = TablePlan(survey, before.table(name), state, taken=taken, was=was)
 
 
-def _keep_place(plan: Plan, statement: Statement) -> None:
+def _keep_place(plan: MergePlan, statement: Statement) -> None:
     """Remember where a statement stands that changes in front of it give its number."""
     if statement.unordered or statement.behind:
         plan.state.add_unnumbered(statement.topic, statement.partition, statement.offset)
 
 
-def _truncate(plan: Plan, statement: Statement, before: MergeState) -> None:
+def _truncate(plan: MergePlan, statement: Statement, before: MergeState) -> None:
     table = _table(plan, statement.qualified, before)
     table.count_unordered(statement)
     _keep_place(plan, statement)
@@ -273,7 +275,7 @@ def _truncate(plan: Plan, statement: Statement, before: MergeState) -> None:
     table.state.truncated = max(table.state.truncated, statement.order)
 
 
-def _rise(plan: Plan, table: TablePlan, statement: Statement) -> None:
+def _rise(plan: MergePlan, table: TablePlan, statement: Statement) -> None:
     """A TRUNCATE or DROP of before takes more rows away."""
     table.risen.append(statement.order)
     if statement.order > table.state.truncated:
@@ -319,7 +321,7 @@ def _schemas_used(
 
 
 def _forget_void(state: TableState) -> None:
-    """Let go of what statements said about rows that a newer TRUNCATE or DROP took away."""
+    """Forget what statements said about rows that a newer TRUNCATE or DROP took away."""
     state.defaults = tuple(d for d in state.defaults if d.order > state.truncated)
     state.dropped = {n: order for n, order in state.dropped.items() if order > state.truncated}
     below = state.dropped_below.items()
@@ -387,7 +389,7 @@ def _is_bag(rule: TableRule, schemas: Sequence[TableSchema]) -> bool:
     return rule.key == () or (bool(schemas) and all(schema.key == () for schema in schemas))
 
 
-def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
+def _read(plan: MergePlan, statements: list[Statement]) -> list[Meaning]:
     """What statements say; the report tells which could not be read."""
     found = []
     for statement in statements:
@@ -415,14 +417,16 @@ def _about(name: str) -> Iterator[None]:
         raise
 
 
-def _warn_renamed(plan: Plan, meaning: Meaning) -> None:
+def _warn_renamed(plan: MergePlan, meaning: Meaning) -> None:
     """Warn of tables with new names, if the lake has one of them."""
     there = plan.state.tables
     if any(name in there and there[name].columns for name in meaning.names):
         plan.warnings += meaning.warnings
 
 
-def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: MergeState) -> None:
+def _alter(
+    plan: MergePlan, meaning: Meaning, name: str, rules: TableRules, before: MergeState
+) -> None:
     """A statement changed the columns of a table.
 
     Raises:
@@ -433,7 +437,7 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
     _keep_place(plan, statement)
     state = plan.state.table(name)
     there = plan.tables.get(name)
-    taken = there.taken if there else Taken(name, plan.decisions.find(name), state.stated)
+    taken = there.taken if there else TakenChanges(name, plan.decisions.find(name), state.stated)
     if statement.again:
         place = place_in(statement.order)
         state.defaults = tuple(d for d in state.defaults if place_in(d.order) != place)
@@ -444,8 +448,8 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
         # Every row that it concerned is gone.
         return
     added, warnings = alter(state, statement, alteration, taken)
-    counts_anew = state.key == () and state.dropped_below != before.table(name).dropped_below
-    if there is None and (taken.changes or counts_anew):
+    recounts = state.key == () and state.dropped_below != before.table(name).dropped_below
+    if there is None and (taken.changes or recounts):
         _table(plan, name, before).taken = taken
     plan.warnings += [] if statement.again else warnings
     if added:
@@ -455,7 +459,7 @@ def _alter(plan: Plan, meaning: Meaning, name: str, rules: TableRules, before: M
         _table(plan, name, before).defaults += added
 
 
-def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:
+def _empty(plan: MergePlan, statement: Statement, name: str, before: MergeState) -> None:
     """A statement took the rows of a table away."""
     table = _table(plan, name, before)
     state = table.state

@@ -14,10 +14,10 @@ from waybill.merge import columns as own
 
 if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
-    from waybill.merge.table_plans import Reload
+    from waybill.merge.table_plans import FullReload
 
 
-def mark_gone(lake: Lake, branch: Branch, reload: Reload, batch: str) -> int:
+def mark_gone(lake: Lake, branch: Branch, reload: FullReload, batch: str) -> int:
     """Leave a tombstone for every row that a reload took away; call it after the merge.
 
     Args:

@@ -1,8 +1,8 @@
 """Takes statements that rename columns, where the migration says `rename: map`.
 
 A statement has to come no later than the rows that have its new names: what the lake has got of
-these under another reading cannot be told apart any more. Then, and where names do not tell which
-columns are meant, the table waits for a person, with all that it had.
+these under another reading cannot be distinguished any more. Then, and where names do not show
+which columns are meant, the table waits for a person, with all that it had.
 
 A statement without a sequence id has a place among the changes of its own partition only. Changes
 of others may be older and stand above it, with the old name: it comes up as a new column then,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from waybill.merge.alterations import Meaning
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.ddl import Alteration
     from waybill.merge.names_in_log import NamesInLog
     from waybill.merge.state import TableState
@@ -112,7 +112,7 @@ def check_names(table: TablePlan, log: NamesInLog | None) -> None:
         log: asks the log.
 
     Raises:
-        SchemaChangeError: it cannot be told.
+        SchemaChangeError: that cannot be decided.
     """
     if table.state.renamed:
         _check_new_columns(table)
@@ -124,7 +124,7 @@ def _check_full_rows(table: TablePlan, log: NamesInLog) -> None:
     """See to it that full rows are not read with names of another time.
 
     Raises:
-        SchemaChangeError: it cannot be told what their columns are.
+        SchemaChangeError: what their columns are cannot be decided.
     """
     state = table.state
     came = table.survey.rows and table.survey.lowest.startswith(FULL_ROW)
@@ -238,12 +238,12 @@ def _is_copy(
     state, name = table.state, table.taken.table
     if _is_numbered(statement):
         return any(
-            same_id(one.order, statement.order) and _alike(one.names, names, alteration)
+            same_id(one.order, statement.order) and _say_the_same(one.names, names, alteration)
             for one in state.renamed
         )
     # Without a sequence id of its own only its place and what it says can tell.
     about = [one for one in state.renamed if _both(one.names) & _both(names)]
-    same = [one for one in about if _alike(one.names, names, alteration)]
+    same = [one for one in about if _say_the_same(one.names, names, alteration)]
     if any(one.place == _place(statement) for one in same):
         return True
     taken = {*names} & {*names.values(), *state.known_names}
@@ -264,7 +264,7 @@ def _both(names: Mapping[str, str]) -> set[str]:
     return {*names, *names.values()}
 
 
-def _alike(one: Mapping[str, str], other: Mapping[str, str], alteration: Alteration) -> bool:
+def _say_the_same(one: Mapping[str, str], other: Mapping[str, str], alteration: Alteration) -> bool:
     """Whether two statements say the same, where case may not count."""
 
     def folded(names: Mapping[str, str]) -> dict[str, str]:
@@ -348,7 +348,7 @@ def _rename(state: TableState, renaming: Renaming) -> None:
     """Let all that is known of a table have the new names."""
     names = renaming.names
     taken = [column.lake for column in state.columns if column.name not in names]
-    columns: list[Column] = []
+    columns: list[MergedColumn] = []
     for column in state.columns:
         if column.name in names:
             new = names[column.name]

@@ -112,14 +112,16 @@ def is_unclear(names: Sequence[str], renamed: Renamings, columns: Collection[str
     return len([one for one in read if len(set(one)) == len(one) and set(one) <= {*columns}]) > 1
 
 
-def renaming_error(told: str, go_on: str) -> SchemaChangeError:
+def renaming_error(happened: str, go_on: str) -> SchemaChangeError:
     """A person has to decide about names.
 
     Args:
-        told: what happened.
+        happened: what did.
         go_on: what to do.
     """
-    return SchemaChangeError(f"{told}, so it cannot be mapped: {go_on}", code=Code.COLUMN_RENAMED)
+    return SchemaChangeError(
+        f"{happened}, so it cannot be mapped: {go_on}", code=Code.COLUMN_RENAMED
+    )
 
 
 def instead(table: str) -> str:

@@ -1,6 +1,6 @@
 """Rewrites a table whose columns get types that they cannot be promoted to, or other names.
 
-Every row is copied on the branch, with the values of these columns made anew of its text image:
+Every row is copied on the branch, with the values of these columns made again from its text image:
 exactly, or not at all. Where names change, text images and keys get the new ones.
 (`waybill.lake.future_columns` tells how columns become visible.)
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
 
     from waybill.lake import Branch, Lake
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.renamings import Renaming
     from waybill.merge.state import TableState
 
@@ -57,7 +57,7 @@ def add_future(lake: Lake, table: str, column: str, type_: str, there: Mapping[s
 
 def drop_future(lake: Lake, table: str) -> None:
     """Take away the columns that waited for a branch; call it when the branch is dropped."""
-    names = [name for name in lake.metadata(table).layout.types if is_future(name)]
+    names = [name for name in lake.metadata(table).shape.types if is_future(name)]
     if names:
         listed = ", ".join(quoted(name) for name in names)
         lake.spark.sql(f"ALTER TABLE {quoted(*table.split('.'))} DROP COLUMNS ({listed})")
@@ -82,7 +82,7 @@ def rewrite(
     lake: Lake,
     branch: Branch,
     qualified: str,
-    columns: tuple[Column, ...],
+    columns: tuple[MergedColumn, ...],
     renamings: Iterable[Renaming] = (),
 ) -> int:
     """Copy the rows of a table on its branch, with some of its columns made of the text images.
@@ -98,15 +98,15 @@ def rewrite(
         How many rows and tombstones were copied.
 
     Raises:
-        ReconciliationError: a row's text is no value of the new type; nothing was written.
+        ReconciliationError: a row's text is not a value of the new type; nothing was written.
     """
     if branch.begins_empty:
         return 0
     rows = with_full_images(lake, branch.table, branch.read())
     names = rows.columns
-    if told := present_names(renamings):
-        texts = {name: renamed_text(F.col(name), told) for name in (own.KEY, own.IMAGE)}
-        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), told)})
+    if renamed := present_names(renamings):
+        texts = {name: renamed_text(F.col(name), renamed) for name in (own.KEY, own.IMAGE)}
+        rows = rows.withColumns({**texts, own.SOURCES: renamed_keys(F.col(own.SOURCES), renamed)})
     made = [column for column in columns if column.lake in branch.becomes]
     # A column of the source may have any name, so a row is kept together.
     whole = rows.select(

@@ -277,7 +277,7 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     drops = {n: c.order for c in sorted(gone, key=lambda c: c.order) for n in c.image or ()}
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
-        if change.operation in STATEMENTS or _is_void(change, truncate) or not _is_told(change):
+        if change.operation in STATEMENTS or _is_void(change, truncate) or not _is_stated(change):
             continue
         for image, n in ((_completed(change), 1), (_taken(change, drops), -1)):
             if image is not None:
@@ -292,8 +292,8 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     return Counter({row: n for row, n in rows.items() if n})
 
 
-def _is_told(change: Change) -> bool:
-    """Whether a change of a table without key tells the row that it takes away, if it takes one."""
+def _is_stated(change: Change) -> bool:
+    """Whether a change of a table without key states the row that it takes away, if any."""
     if change.operation in WHOLE:
         return True
     return change.before is not None and (change.columns or frozenset()) <= change.before.keys()
@@ -433,7 +433,7 @@ Misfit = Callable[[Values], str | None]
 
 
 class Table:
-    """A merged table as the rules define it: it keeps every change and starts anew each time.
+    """A merged table as the rules define it: it keeps every change and starts over each time.
 
     Args:
         columns: its columns.

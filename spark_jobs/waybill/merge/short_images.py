@@ -6,7 +6,7 @@ with `~`, and a JSON object of all columns that the image has follows, in which 
 - `"~"` where its text is the standard text of the value in the column of that name
   (`waybill.merge.standard_texts`);
 - `"~19"` where it is the first 19 characters of that, and `"~19Z"` where a Z follows: times are
-  told to the second, or with as many digits as the source has;
+  stated to the second, or with as many digits as the source has;
 - `"=1.10"` where it is 1.10; and null where it is null.
 
 So whoever finds no value where the image leaves a text out knows that the value is gone.
@@ -18,7 +18,7 @@ what a row has does not depend on what the migration says by now.
 
 Only a column that is called the same in the source and in the lake is left out, and only where the
 lake's type is the very one of the column. So no later change of names or types has to be known to
-read it: a column is renamed or rewritten by rows that are written anew, which state their texts
+read it: a column is renamed or rewritten by rows that are rewritten, which state their texts
 until a later change writes them once more.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch, Lake
     from waybill.lake.metadata import Metadata
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
 
 TEXT_IMAGES = "waybill.text-images"
 """Table property: what the migration says under `lake.text_images`. A table without it has never
@@ -84,7 +84,7 @@ def may_be_short(properties: Mapping[str, str]) -> bool:
 
 
 def may_leave_out(
-    columns: Sequence[Column], table: Metadata, becomes: Mapping[str, str]
+    columns: Sequence[MergedColumn], table: Metadata, becomes: Mapping[str, str]
 ) -> tuple[int, ...] | None:
     """The places of the columns that images of new rows may leave out; None if all are in full.
 
@@ -95,7 +95,7 @@ def may_leave_out(
     """
     if table.properties.get(TEXT_IMAGES) != NEEDED or len(columns) > MOST:
         return None
-    types = table.layout.types
+    types = table.shape.types
     places = tuple(
         place
         for place, column in enumerate(columns)
@@ -201,7 +201,7 @@ def with_full_images(lake: Lake, table: str, rows: DataFrame) -> DataFrame:
 
 
 def written_image(
-    lake: Lake, branch: Branch, columns: Iterable[Column], values: Iterable[str]
+    lake: Lake, branch: Branch, columns: Iterable[MergedColumn], values: Iterable[str]
 ) -> str:
     """SQL for what rows that a branch gets have as image, made of `image`.
 
@@ -230,8 +230,8 @@ def image_columns(table: Metadata) -> tuple[str, ...]:
     """The columns of a table that `image_of_row` needs; files of before have those of before."""
     if not may_be_short(table.properties):
         return (IMAGE,)
-    layout = table.layout
-    every = [layout._replace(schema=schema) for schema in (layout.schema, *layout.schemas)]
+    shape = table.shape
+    every = [shape._replace(schema=schema) for schema in (shape.schema, *shape.schemas)]
     return (IMAGE, *dict.fromkeys(name for one in every for name in stored_values(one.types)))
 
 

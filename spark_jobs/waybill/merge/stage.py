@@ -22,7 +22,7 @@ from waybill.merge.column_origins import keep_column_origins
 from waybill.merge.comments import comments
 from waybill.merge.held_tables import Parts
 from waybill.merge.increment import Increment
-from waybill.merge.increment_counts import Held
+from waybill.merge.increment_counts import HeldRows
 from waybill.merge.ledger import Ledger
 from waybill.merge.leftovers import clear_table, whole_or_nothing
 from waybill.merge.moved_rows import moved_rows
@@ -41,7 +41,7 @@ from waybill.merge.upsert.merging import (
     plain_table,
     upsert,
 )
-from waybill.merge.upsert.plain import changed_at_once, not_plain
+from waybill.merge.upsert.plain import changed_in_place, not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import COLUMN_CHANGES, SOURCES, TABLES_HELD, TRIED_AGAIN, StageReport
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch
     from waybill.merge.increment_counts import Survey
-    from waybill.merge.plan import Plan
+    from waybill.merge.plan import MergePlan
     from waybill.merge.state import TableState
     from waybill.merge.table_plans import TablePlan
     from waybill.merge.transactions import Open
-    from waybill.merge.upsert.merging import Plain, Written
+    from waybill.merge.upsert.merging import Plain, WrittenFiles
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
@@ -69,7 +69,7 @@ GONE = "gone by reload"
 OF_HELD = "changes of tables that waited"
 REPLACED = "reloaded"
 REBUILT_FROM = "rows before the rebuild"
-KEYS_ANEW = "rows that were rebuilt"
+KEYS_REBUILT = "rows that were rebuilt"
 BY_SPARK = "merged by Spark"
 KEYS_BY_SPARK = "keys merged by Spark"
 
@@ -125,7 +125,7 @@ class _Merge:
         self.report = StageReport(STAGE, context.batch, file=context.spec.digest)
         self.branches: dict[str, str] = {}
         self.made: dict[str, Branch] = {}
-        self.upserted: dict[str, Written] = {}
+        self.upserted: dict[str, WrittenFiles] = {}
         self.not_plain: dict[str, str | None] = {}
         self.schemas: dict[str, TableSchema] = {}
         self.alone = True
@@ -161,8 +161,8 @@ class _Merge:
             self.increment, self.schemas, self.alone = part.increment, part.schemas, part.alone
             # What waited may be many times what the batch brings.
             self.size = (sizes if part.increment is increment else self._cut_shuffles())["bytes"]
-            anew = {n: one.keys or None for n, one in part.plan.tables.items() if one.anew}
-            if self.ledger.forget_refused(self.context.batch, anew):
+            rebuilds = {n: one.keys or None for n, one in part.plan.tables.items() if one.rebuilds}
+            if self.ledger.forget_refused(self.context.batch, rebuilds):
                 report.details[TRIED_AGAIN] = True
             self._merge_tables(part.plan)
             tables |= part.plan.tables
@@ -192,7 +192,7 @@ class _Merge:
         again = self._bring_back() if replay else 0
         replaced = self.increment.rebuilt.replaced_since(self.increment.after)
         survey, open_ = self.increment.survey(), self.position.state.open
-        report, held = self.report, Held()
+        report, held = self.report, HeldRows()
         gone = self.position.state.rolled_back
         if open_ or gone or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
@@ -227,7 +227,7 @@ class _Merge:
         self.report.details[TRIED_AGAIN] = True
         return self.increment.bring_back(places)
 
-    def _merge_tables(self, plan: Plan) -> None:
+    def _merge_tables(self, plan: MergePlan) -> None:
         if self.spec.order.ambiguous == "fail":
             # Before any of them is written: it would be emptied of the wrong rows.
             for name, table in plan.tables.items():
@@ -267,7 +267,7 @@ class _Merge:
             if shared is not None:
                 shared.unpersist()
 
-    def _upsert(self, names: list[str], plan: Plan) -> None:
+    def _upsert(self, names: list[str], plan: MergePlan) -> None:
         """Merge the plain ones of some tables."""
         if not self.increment.untouched:
             self.not_plain |= dict.fromkeys(names, "transactions, replays or source times decide")
@@ -323,11 +323,11 @@ class _Merge:
         """The branch of a table, made when it is first needed."""
         branch = self.made.get(name)
         if branch is None:
-            anew = plan.was is not None
+            rebuilds = plan.was is not None
             clear_table(self.lake, self.lake.merged(name), self.began_ms)
-            retyped = plan.state.names if anew else plan.retyped
+            retyped = plan.state.names if rebuilds else plan.retyped
             table, becomes = prepare(
-                *(self.lake, name, plan.state, retyped, plan.moved, anew),
+                *(self.lake, name, plan.state, retyped, plan.moved, rebuilds),
                 text_images=self.spec.lake.text_images,
             )
             described = [s for s in self.schemas.values() if s.qualified_name == name]
@@ -338,7 +338,7 @@ class _Merge:
             branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             branch.becomes = becomes
             self.branches[table] = branch.name
-            if anew:
+            if rebuilds:
                 branch.empty()
             else:
                 set_aside(self.lake, branch)
@@ -441,10 +441,10 @@ class _Merge:
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
-            self.not_plain[name] = changed_at_once(plan)
+            self.not_plain[name] = changed_in_place(plan)
             self._account(name, plan, 0, 0)
         if plan.keys:
-            self.report.details[name][KEYS_ANEW] = forgotten
+            self.report.details[name][KEYS_REBUILT] = forgotten
         if plan.reload is not None:
             gone = mark_gone(self.lake, branch, plan.reload, self.context.batch)
             self.report.details[name][GONE] = gone
@@ -490,7 +490,7 @@ class _Merge:
         if plan.accepted:
             accepted = msgspec.to_builtins(plan.accepted[:NAMED])
             report.details[name][COLUMN_CHANGES] = accepted
-        if columns := plan.told_of_columns:
+        if columns := plan.column_sentences:
             report.details[name]["columns"] = columns
         if reason := self.not_plain.get(name):
             report.details[name][BY_SPARK] = reason

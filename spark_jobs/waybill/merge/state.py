@@ -8,7 +8,7 @@ import msgspec
 
 from waybill.errors import Code, ConfigurationError, SchemaChangeError
 from waybill.merge.column_changes import ColumnChange
-from waybill.merge.columns import Column
+from waybill.merge.columns import MergedColumn
 from waybill.merge.renamings import Renamings
 from waybill.merge.transactions import Open, RolledBack
 from waybill.merge.watermark import Reached, complete, joined
@@ -94,7 +94,7 @@ class TableState(msgspec.Struct):
 
     identity: tuple[str, str, str] | None = None
     key: tuple[str, ...] | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[MergedColumn, ...] = ()
     truncated: str = ""
     defaults: tuple[Default, ...] = ()
     dropped: dict[str, str] = {}
@@ -129,7 +129,7 @@ class TableState(msgspec.Struct):
         """The columns' names in the source."""
         return tuple(column.name for column in self.columns)
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> MergedColumn | None:
         """A column by its name in the source, None if the lake has none."""
         return next((column for column in self.columns if column.name == name), None)
 

@@ -2,7 +2,7 @@
 
 A TRUNCATE or DDL without a sequence id, about a table whose changes have them, comes after those
 that stand before it in its partition: it takes the number of the newest one, and stays behind it by
-its position. So its number rises when more of them come later: a damaged message that was mended,
+its position. So its number rises when more of them come later: a damaged message that was repaired,
 or a file that was late. Then it is merged once more, as if they had come in time.
 """
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.increment import Increment
     from waybill.merge.state import Default, TableState
 
@@ -77,7 +77,7 @@ class TableMerge:
     # What goes.
 
     def forget(self, keys: Collection[str]) -> int:
-        """Take away the rows and tombstones of keys that begin anew; returns how many there were.
+        """Take away the rows and tombstones of keys that are rebuilt; returns how many there were.
 
         As if none of their changes had come yet: those that count are in the increment.
         """
@@ -134,7 +134,7 @@ class TableMerge:
             },
         )
 
-    def fill(self, column: Column) -> None:
+    def fill(self, column: MergedColumn) -> None:
         """Fill a column that is new in the lake from images that have it already."""
         image = full_image_sql(self.lake, self.branch.table, self.branch.read())
         text = f"from_json({image}, {MAP_OF_TEXTS})[{{name}}]"
@@ -145,7 +145,7 @@ class TableMerge:
             {"name": column.name},
         )
 
-    def _column(self, name: str) -> Column | None:
+    def _column(self, name: str) -> MergedColumn | None:
         return next((column for column in self.state.columns if column.name == name), None)
 
     # Rows.
@@ -171,7 +171,7 @@ class TableMerge:
             moves: whether rows got other keys.
         """
         outcome = Outcome(open_rows=self.state.open_rows)
-        anew = self.settling.from_anew(reached, late_columns, moves)
+        refolded = self.settling.keys_to_refold(reached, late_columns, moves)
         if self.state.truncated:
             newest = newest.where(F.col("order") > self.state.truncated)
         candidates = typed(newest, self.state.columns)
@@ -179,8 +179,8 @@ class TableMerge:
         wide = len(self.state.columns) > WIDE
         if wide:
             candidates = candidates.select(*newest.columns, "unsettled")
-        if anew is not None:
-            candidates = candidates.join(anew, "key", "left_anti")
+        if refolded is not None:
+            candidates = candidates.join(refolded, "key", "left_anti")
         candidates = candidates.persist()
         settled = candidates.where("NOT unsettled")
         parts = [self.settling.part(typed(settled, self.state.columns) if wide else settled)]
@@ -189,17 +189,17 @@ class TableMerge:
             if not unsettled.isEmpty():
                 parts.append(self.settling.chained(unsettled, effects, outcome))
             unchanged = 0
-            if anew is not None:
-                more, unchanged = self.settling.anew(anew, outcome)
+            if refolded is not None:
+                more, unchanged = self.settling.refolded(refolded, outcome)
                 parts += more
             source = parts[0]
             for part in parts[1:]:
                 source = source.unionByName(part)
-            outcome.out = self._write(source, few and anew is None) - unchanged
+            outcome.out = self._write(source, few and refolded is None) - unchanged
         finally:
             candidates.unpersist()
-            if anew is not None:
-                anew.unpersist()
+            if refolded is not None:
+                refolded.unpersist()
         return outcome
 
     def merge_doubtful(self, winners: pa.Table | None, effects: DataFrame) -> Outcome:

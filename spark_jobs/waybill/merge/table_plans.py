@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.merge.column_changes import Taken, of_batch
+from waybill.merge.column_changes import TakenChanges, of_batch
 from waybill.merge.renamings import present
 from waybill.spec.decisions import RETYPE
 
 if TYPE_CHECKING:
     from waybill.merge.column_changes import ColumnChange
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.increment_counts import TableSurvey
     from waybill.merge.renamings import Renaming
     from waybill.merge.state import Default, TableState
@@ -22,7 +22,7 @@ NAMED = 20
 """Changes of columns that a report names of each table."""
 
 
-class Reload(NamedTuple):
+class FullReload(NamedTuple):
     """A full reload, as what it does to the rows that are there.
 
     Attributes:
@@ -51,8 +51,8 @@ class TablePlan:
         taken: what is decided about changes of its columns, and those that the batch brings.
         statements: texts of those that altered it, oldest first.
         renamings: what the batch's statements renamed, where it is mapped.
-        was: what was known of a table that begins anew with the batch; None of any other.
-        keys: keys whose rows begin anew with the batch, where the table does not.
+        was: what was known of a table that the batch rebuilds; None of any other.
+        keys: keys whose rows the batch rebuilds, where it does not rebuild the table.
     """
 
     survey: TableSurvey
@@ -64,7 +64,7 @@ class TablePlan:
     dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
-    taken: Taken = field(default_factory=partial(Taken, ""))
+    taken: TakenChanges = field(default_factory=partial(TakenChanges, ""))
     statements: list[str] = field(default_factory=list)
     renamings: list[Renaming] = field(default_factory=list)
     was: TableState | None = None
@@ -76,8 +76,8 @@ class TablePlan:
         return self.bag or (self.before.key == () and not self.survey.rows)
 
     @property
-    def anew(self) -> bool:
-        """Whether the table begins anew with the batch, or some of its rows do."""
+    def rebuilds(self) -> bool:
+        """Whether the batch rebuilds the table, or some of its rows."""
         return self.was is not None or bool(self.keys)
 
     def count_unordered(self, statement: Statement) -> None:
@@ -96,19 +96,19 @@ class TablePlan:
 
     @property
     def accepted(self) -> tuple[ColumnChange, ...]:
-        """Changes of its columns that the batch made, unless the table begins anew."""
+        """Changes of its columns that the batch made, unless it rebuilds the table."""
         return self.state.changes if self.taken.changes and self.was is None else ()
 
     @property
-    def told_of_columns(self) -> list[str]:
+    def column_sentences(self) -> list[str]:
         """What the batch did to the columns, in words, as far as a report names it."""
         sentences = [one.sentence for one in self.accepted]
-        told = [*sentences, *self.state.added_again(self.before), *self.made_anew]
-        return told if len(told) <= NAMED else [*told[:NAMED], f"and {len(told) - NAMED} more"]
+        named = [*sentences, *self.state.added_again(self.before), *self.rebuilt_columns]
+        return named if len(named) <= NAMED else [*named[:NAMED], f"and {len(named) - NAMED} more"]
 
     @property
-    def made_anew(self) -> list[str]:
-        """What becomes of the columns of a table that begins anew, in words."""
+    def rebuilt_columns(self) -> list[str]:
+        """What becomes of the columns of a table that is rebuilt, in words."""
         if self.was is None:
             return []
         gone = [one.name for one in self.was.columns if self.state.column(one.name) is None]
@@ -136,13 +136,13 @@ class TablePlan:
         return self.state.truncated > self.before.truncated
 
     @property
-    def reload(self) -> Reload | None:
+    def reload(self) -> FullReload | None:
         """The full reload that decides what is there, None if something else does."""
         order = max(self.reloads, default="")
         if not self.truncated or self.state.truncated != order:
             return None
         others = [other for other in self.truncates if other not in self.reloads]
-        return Reload(order, max([self.dropped, *self.risen, *others]))
+        return FullReload(order, max([self.dropped, *self.risen, *others]))
 
     @property
     def counted_truncate(self) -> bool:
@@ -150,7 +150,7 @@ class TablePlan:
         return self.truncated and self.state.truncated in self.truncates
 
     @property
-    def to_fill(self) -> tuple[Column, ...]:
+    def to_fill(self) -> tuple[MergedColumn, ...]:
         """Columns that come into the lake after a statement gave rows a default for them."""
         with_default = {self._now(default.column) for default in self.before.defaults}
         there = set(map(self._now, self.before.names))

@@ -14,7 +14,7 @@ from waybill.merge.short_images import full_text_of_row, image_columns, image_of
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
-    from waybill.merge.table_states import TableState
+    from waybill.merge.table_states import MergedTableState
 
 ROWS, BYTES = 200_000, 64 << 20
 """Of a table of no more rows, tombstones among them, and no more bytes Spark would take longer."""
@@ -26,7 +26,7 @@ DIGITS = 38
 _number_of = re.compile(NUMBER).fullmatch
 
 
-def is_small(lake: History, state: TableState) -> bool:
+def is_small(lake: History, state: MergedTableState) -> bool:
     """Whether a table is read faster without Spark than Spark starts."""
     if state.table is None:
         return True
@@ -40,7 +40,7 @@ def is_small(lake: History, state: TableState) -> bool:
     )
 
 
-def rows_in_order(lake: History, state: TableState) -> Iterator[dict[str, str | None]]:
+def rows_in_order(lake: History, state: MergedTableState) -> Iterator[dict[str, str | None]]:
     """The live rows of a table as text images with every column, sorted by key.
 
     All of them are in memory at once: `waybill.jobs.read_table` is for tables of any size and
@@ -71,7 +71,7 @@ class KeptRow(NamedTuple):
     batch: str
 
 
-def rows_of_keys(lake: History, state: TableState, keys: Iterable[str]) -> list[KeptRow]:
+def rows_of_keys(lake: History, state: MergedTableState, keys: Iterable[str]) -> list[KeptRow]:
     """What a table has of some keys: rows, and deleted ones that it remembers, in their order."""
     wanted = sorted(keys)
     if state.table is None or not wanted:
@@ -102,7 +102,7 @@ def by_key(key: str | None) -> tuple[Any, ...]:
 
 
 def _number(text: str | None) -> Decimal | None:
-    """The integer that Spark casts a text to; None where it is no number or has more digits."""
+    """The integer that Spark casts a text to; None where it is not a number or has more digits."""
     if text is None or _number_of(text) is None:
         return None
     number = Decimal(text)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
 
-class TableState(NamedTuple):
+class MergedTableState(NamedTuple):
     """A merged table as somebody wants to see it.
 
     Attributes:
@@ -46,7 +46,7 @@ def table_state(
     table: str | None,
     as_of: str | None = None,
     held: bool = False,
-) -> TableState:
+) -> MergedTableState:
     """The state that is asked for.
 
     Args:
@@ -71,13 +71,13 @@ def table_state(
     full = tables[name]
     if merge is not None:
         columns = tuple(position_after(lake, merge).state.table(name).names)
-        return TableState(full, columns, _held_snapshot(lake, merge, full) or lake.head(full))
+        return MergedTableState(full, columns, _held_snapshot(lake, merge, full) or lake.head(full))
     batch = None if as_of is None else _batch_of(lake, spec, as_of)
     columns = tuple(position_of(lake, batch).state.table(name).names)
     if batch is None:
-        return TableState(full, columns, lake.head(full))
+        return MergedTableState(full, columns, lake.head(full))
     snapshot = snapshot_at(lake, full, batch)
-    return TableState(None if snapshot is None else full, columns, snapshot)
+    return MergedTableState(None if snapshot is None else full, columns, snapshot)
 
 
 def _chosen(spec: Migration, table: str | None, known: list[str]) -> str:

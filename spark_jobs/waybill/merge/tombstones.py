@@ -29,7 +29,7 @@ WAITS = "its changes wait for a decision"
 def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, str | None]:
     """Delete the tombstones of a merged table that were written before a time.
 
-    What a table without key owes is no tombstone and stays.
+    What a table without key owes is not a tombstone and stays.
 
     Args:
         lake: the lake.

@@ -2,7 +2,7 @@
 
 Only transactions that a `begin` announced can be known to be open. Rows that name one and are
 merged before their `begin` arrives are not called back. Rows of one that was rolled back never
-show, however late they come again, until its name begins anew.
+show, however late they come again, until its name begins again.
 
 What sources name their transactions by decides which rows belong to one, and what else ends it:
 
@@ -16,7 +16,7 @@ What sources name their transactions by decides which rows belong to one, and wh
 - everything else: equal texts.
 
 Sources of the first three kinds send what was committed, nothing else. So after the longest wait
-theirs are let go, with a warning; a transaction of any other source might still be rolled back.
+theirs are merged as they are, with a warning; one of any other source might still be rolled back.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class RolledBack(msgspec.Struct, frozen=True):
         id: as its `begin` names it.
         end: how its `rollback` names it, where its `begin` was read.
         batches: those that brought rows of it which were not merged.
-        again: whether its name has begun anew, so that rows are those of another transaction.
+        again: whether its name has begun again, so that rows are those of another transaction.
     """
 
     id: str
@@ -122,7 +122,7 @@ class RolledBack(msgspec.Struct, frozen=True):
         return _members(self.id, self.end) if self.end is not None else Members(name_of(self.id))
 
 
-class Event(NamedTuple):
+class TransactionBoundary(NamedTuple):
     """A begin or end, and how many rows the end announces."""
 
     order: str
@@ -146,14 +146,14 @@ class Came(NamedTuple):
     followed: bool = False
 
 
-Ends = Callable[[tuple[Open, ...]], Iterable[Event]]
+Ends = Callable[[tuple[Open, ...]], Iterable[TransactionBoundary]]
 """Tells the ends of transactions that earlier batches brought."""
 
 Look = Callable[[tuple[Open, ...]], Mapping[str, Came]]
 """Tells what has come of transactions, by the id of each."""
 
 
-class Verdict(NamedTuple):
+class TransactionVerdict(NamedTuple):
     """What is to be done with the rows of transactions.
 
     Attributes:
@@ -161,7 +161,7 @@ class Verdict(NamedTuple):
         released: of earlier batches, committed since: their rows are merged now.
         dropped: of earlier batches, rolled back since: their rows never are.
         gone: transactions that were rolled back, in this batch or before.
-        warnings: sentences about transactions that were let go as they are.
+        warnings: sentences about transactions that were merged as they are.
     """
 
     open: tuple[Open, ...] = ()
@@ -170,7 +170,7 @@ class Verdict(NamedTuple):
     gone: tuple[RolledBack, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def not_merged(self, rows: Iterable[tuple[str, str]]) -> Verdict:
+    def not_merged(self, rows: Iterable[tuple[str, str]]) -> TransactionVerdict:
         """The verdict with the batches that brought rows of what was rolled back.
 
         Args:
@@ -227,14 +227,14 @@ def _sends_commits(id_: str) -> bool:
 
 def judge(
     before: tuple[Open, ...],
-    events: Iterable[Event],
+    events: Iterable[TransactionBoundary],
     after: int | None,
     now: int,
     look: Look = lambda transactions: {},
     longest: str | None = None,
     gone: tuple[RolledBack, ...] = (),
     ends: Ends = lambda transactions: (),
-) -> Verdict:
+) -> TransactionVerdict:
     """What a batch's begins and ends mean for the rows.
 
     Args:
@@ -271,7 +271,7 @@ def judge(
     late = [t for t in waiting if _is_late(t, longest, now) and _sends_commits(t.id)]
     open_ = tuple(t for t in waiting if t not in late)
     done = [*course.committed, *(t for t in late if t.end is None)]
-    return Verdict(
+    return TransactionVerdict(
         open_,
         tuple(t for t in done if t.id in began and t not in open_),
         tuple(t for t in before if t.id in course.dropped),
@@ -301,7 +301,7 @@ class _Course:
         self.gone = list(gone)
         self._ended = {t.id for t in self.committed} | {t.id for t in self.gone}
 
-    def take(self, event: Event) -> None:
+    def take(self, event: TransactionBoundary) -> None:
         name, place = _parts(event.transaction)
         running = self.running.get(name)
         if event.operation == "begin":
@@ -318,7 +318,7 @@ class _Course:
             first = event.transaction if place is None else f"{name}:0"
             self._drop(RolledBack(first, None if place is None else event.transaction))
 
-    def _begin(self, event: Event, place: int | None) -> None:
+    def _begin(self, event: TransactionBoundary, place: int | None) -> None:
         made = Open(event.transaction, self.after, self.now, event.order, event.time)
         if place is None and made.id in self._ended:
             # A name that is used again: rows of the first use look like those of this.
@@ -335,7 +335,9 @@ class _Course:
                 made = msgspec.structs.replace(earlier[0], end=None, count=None)
         self.running[name_of(made.id)] = made
 
-    def end(self, transaction: Open, operation: str, event: Event | None = None) -> None:
+    def end(
+        self, transaction: Open, operation: str, event: TransactionBoundary | None = None
+    ) -> None:
         del self.running[name_of(transaction.id)]
         if event is not None:
             transaction = msgspec.structs.replace(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
 
 _LONGEST_TEXT = {"maxStringLen": str(2**31 - 1)}
 
@@ -24,11 +24,11 @@ def value_name(i: int) -> str:
     return f"value_{i}"
 
 
-def typed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
+def typed(frame: DataFrame, columns: Sequence[MergedColumn]) -> DataFrame:
     """The frame with its images parsed.
 
     Adds `value_0` …, one per column in the column's type; `lacks`, whether the image leaves out
-    one of the columns; and `misfit`, whether one of its texts is no value of its column.
+    one of the columns; and `misfit`, whether one of its texts is not a value of its column.
     Parsing goes by position, so that a column may have any name.
     """
     source = T.StructType([T.StructField(c.name, T.StringType()) for c in columns])

@@ -51,7 +51,7 @@ def fell_back(
 ) -> list[str]:
     """Sentences about partitions whose time goes on while their sequence ids have fallen.
 
-    Messages that are delivered again are not newer than what was there, so the ids began anew: a
+    Messages that are delivered again are not newer than what was there, so the ids started over: a
     binlog's do when another server takes over.
 
     Args:

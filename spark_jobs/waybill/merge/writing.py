@@ -50,7 +50,7 @@ def prepare(
     state: TableState,
     retyped: Collection[str] = (),
     moved: Mapping[str, str] | None = None,
-    anew: bool = False,
+    rebuilds: bool = False,
     text_images: str = ALL,
 ) -> tuple[str, dict[str, str]]:
     """Make the table, or give it the columns and types that it lacks.
@@ -61,7 +61,7 @@ def prepare(
         state: what is known of it, this batch included.
         retyped: its columns that are rewritten.
         moved: names that columns of the lake get, by those that they have.
-        anew: whether the rows that are there go, and with them the columns that nothing is in then.
+        rebuilds: whether the rows that are there go, and with them the columns that are empty then.
         text_images: what the migration says of them (`waybill.merge.short_images`).
 
     Returns:
@@ -107,7 +107,7 @@ def prepare(
                 f"{{{column.name}: ...}}}}}}, or continue under a new migration name"
             )
             raise ReconciliationError(message, code=Code.COLUMN_TYPE)
-    return table, _without_idle(becomes, there, wanted) if anew else becomes
+    return table, _without_idle(becomes, there, wanted) if rebuilds else becomes
 
 
 def _without_idle(

@@ -22,11 +22,11 @@ from waybill.overview.schema import (
     VERSION,
     WAITING,
     BatchAccount,
-    Rule,
+    FailedRule,
+    GateVerdict,
     StageAccount,
     TableAccount,
     TargetAccount,
-    Verdict,
 )
 from waybill.report import STAGES
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from waybill.lake.commit import Commit
-    from waybill.overview.commits import Commits, Line
+    from waybill.overview.commits import Commits, SnapshotLine
 
 READ = 100
 """So many partitions or files of a batch are named."""
@@ -54,7 +54,7 @@ class _Step(NamedTuple):
     """
 
     commits: dict[str, Commit]
-    reads: Line
+    reads: SnapshotLine
     upto: Any
     source: dict[str, Commit]
 
@@ -294,7 +294,7 @@ class Accounts:
             for name in sorted({*operations, *merged})
         ]
 
-    def _verdict(self, batch: str) -> Verdict | None:
+    def _verdict(self, batch: str) -> GateVerdict | None:
         judged = self._judged.get(batch)
         return None if judged is None else verdict_of(judged, self._decided.get(batch))
 
@@ -309,18 +309,20 @@ def merged_tables(merge: Commit) -> dict[str, Any]:
     }
 
 
-def verdict_of(judged: Commit, decision: Commit | None) -> Verdict:
+def verdict_of(judged: Commit, decision: Commit | None) -> GateVerdict:
     """What the gate said, and what a person has decided."""
     details = judged.report.get("details", {})
     decided = "" if decision is None else _sentence(decision.report["details"]["decision"])
     if "decision" in details and not decided:
         decided = _sentence(details["decision"])
-    return Verdict(
+    return GateVerdict(
         outcome=details.get("outcome", ""),
         checked=details.get("checked", 0),
         failed_critical=details.get("failed_critical", 0),
         failed_warning=details.get("failed_warning", 0),
-        rules=[Rule(one["rule"], one["waivable"]) for one in details.get("held_for", [])[:SHOWN]],
+        rules=[
+            FailedRule(one["rule"], one["waivable"]) for one in details.get("held_for", [])[:SHOWN]
+        ],
         decided=decided,
         limits=details.get("limits", {}),
     )

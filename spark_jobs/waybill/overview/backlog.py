@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
-    from waybill.overview.commits import Commits, Line
+    from waybill.overview.commits import Commits, SnapshotLine
 
 MOST_COUNTED = 100_000
-"""Refused rows are counted one by one up to so many; see `quarantine`."""
+"""Refused rows are counted individually up to so many; see `quarantine`."""
 
 REFUSED_ROWS = {"changes": "outcome", "outbox": "outcome", "merges": "kind"}
 """The tables that hold what was refused, and the column that says so."""
 
 
-class Lag(NamedTuple):
+class PublishLag(NamedTuple):
     """Messages that are in the archive and not published, and when the oldest was archived."""
 
     messages: int
@@ -69,7 +69,7 @@ def _messages(commits: Commits, passed: Sequence[Commit], published: Commit | No
     )
 
 
-def lag_of(commits: Commits) -> Lag:
+def lag_of(commits: Commits) -> PublishLag:
     """What was archived since the batch that was published last."""
     published = next(commits.published.of("publish"), None)
     judged = None
@@ -77,19 +77,19 @@ def lag_of(commits: Commits) -> Lag:
         wanted = published.cursor["runs"]
         judged = next((c for c in commits.runs.commits if c.snapshot == wanted), None)
         if judged is None:
-            return Lag(0, None)
+            return PublishLag(0, None)
     behind = commits.archive.after(None if judged is None else judged.cursor["archive"])
     with_rows = [commit for commit in behind if commit.report["rows_out"]]
     if not with_rows:
-        return Lag(0, None)
-    return Lag(_rows(with_rows), with_rows[-1].time_ms)
+        return PublishLag(0, None)
+    return PublishLag(_rows(with_rows), with_rows[-1].time_ms)
 
 
 def quarantine(lake: History, commits: Commits, before: Quarantine | None) -> Quarantine:
     """How many refused rows wait for another try.
 
-    What a batch refuses is added to what was counted before. Rows are counted one by one only where
-    that does not do: at first, where commits in between have expired, and after a replay.
+    What a batch refuses is added to what was counted before. Rows are counted individually
+    only where that is not enough: first, where commits between have expired, and after a replay.
     """
     newest = {name: line.commits[0].snapshot for name, line in _refusing(commits) if line.commits}
     added = None if before is None else _added(commits, before)
@@ -106,7 +106,7 @@ def with_held(counted: Quarantine, commits: Commits) -> int:
     return counted.rows + (0 if held is None else sum(held.report["refused"].values()))
 
 
-def _refusing(commits: Commits) -> list[tuple[str, Line]]:
+def _refusing(commits: Commits) -> list[tuple[str, SnapshotLine]]:
     return [("changes", commits.changes), ("outbox", commits.outbox), ("merges", commits.merges)]
 
 

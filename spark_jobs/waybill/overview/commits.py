@@ -20,7 +20,7 @@ LAST = 200
 BATCH_TABLES = ("archive", "changes", "outbox", "merges", "runs", "published")
 
 
-class Line:
+class SnapshotLine:
     """The visible snapshots of a batch table, and what was committed with the last of them.
 
     Attributes:
@@ -63,7 +63,7 @@ class Line:
         return [commit for commit in self.commits if self.place(commit.snapshot) > start]
 
 
-class Held(NamedTuple):
+class HeldMerge(NamedTuple):
     """The merge that waits for its gate, and what a person has decided about it."""
 
     merge: Commit
@@ -83,16 +83,16 @@ class Commits(NamedTuple):
         held: what waits for the gate.
     """
 
-    archive: Line
-    changes: Line
-    outbox: Line
-    merges: Line
-    runs: Line
-    published: Line
-    held: Held | None
+    archive: SnapshotLine
+    changes: SnapshotLine
+    outbox: SnapshotLine
+    merges: SnapshotLine
+    runs: SnapshotLine
+    published: SnapshotLine
+    held: HeldMerge | None
 
     @property
-    def lines(self) -> Iterable[Line]:
+    def lines(self) -> Iterable[SnapshotLine]:
         """Those of every table."""
         return (
             *(self.archive, self.changes, self.outbox),
@@ -128,11 +128,12 @@ def read_commits(lake: History, limit: int = LAST) -> Commits:
             as many commits are read.
     """
     archive, changes, outbox, merges, runs, published = (
-        Line(lake, name, limit * 4 if name == "runs" else limit + 1) for name in BATCH_TABLES
+        SnapshotLine(lake, name, limit * 4 if name == "runs" else limit + 1)
+        for name in BATCH_TABLES
     )
     merge = waiting_merge(lake)
     held = None
     if merge is not None:
         decision = decision_on(lake, merge)
-        held = Held(merge, "" if decision is None else str(decision))
+        held = HeldMerge(merge, "" if decision is None else str(decision))
     return Commits(archive, changes, outbox, merges, runs, published, held)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.overview.schema import Place
+from waybill.overview.schema import EndpointPlace
 
 if TYPE_CHECKING:
     from waybill.spec.endpoints import Source, Target
     from waybill.spec.migration import Migration
 
 
-def source_and_targets(spec: Migration) -> tuple[Place, list[Place]]:
+def source_and_targets(spec: Migration) -> tuple[EndpointPlace, list[EndpointPlace]]:
     """Where messages of a migration come from, and where they go."""
-    source = Place(spec.source.envelope, spec.source.envelope, _place_of(spec.source))
-    return source, [Place(t.label, t.envelope, _place_of(t)) for t in spec.publish]
+    source = EndpointPlace(spec.source.envelope, spec.source.envelope, _place_of(spec.source))
+    return source, [EndpointPlace(t.label, t.envelope, _place_of(t)) for t in spec.publish]
 
 
 def _place_of(end: Source | Target) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from waybill.overview.ends import source_and_targets
 from waybill.overview.files import INDEX
-from waybill.overview.schema import UNDER_WAY, VERSION, Index, Stopped, decoded, encoded
+from waybill.overview.schema import UNDER_WAY, VERSION, FailedStage, Index, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def note_failure(spec: Migration, store: Store, failure: StageFailure) -> None:
         return
     noted = msgspec.structs.replace(
         index,
-        stopped=Stopped(failure.batch, failure.stage, failure.at),
+        stopped=FailedStage(failure.batch, failure.stage, failure.at),
         failed=failed_batches(index, index.batches),
     )
     with store.write(INDEX) as stream:

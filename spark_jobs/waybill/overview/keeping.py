@@ -26,7 +26,7 @@ def keep_overview(migration: Migration, lake: History, worked: str | None = None
     """Write what people see of the migration (`waybill.overview`).
 
     Whoever calls has committed by now, so that nothing that goes wrong here may make them fail: the
-    next stage writes all of it anew.
+    next stage writes all of it again.
 
     Args:
         migration: the migration.
@@ -50,7 +50,7 @@ def keep_overview(migration: Migration, lake: History, worked: str | None = None
 def failures_kept(migration: Migration, stage: str, batch: str) -> Iterator[None]:
     """Keep why a stage stops inside of the block, and let the error go on.
 
-    A batch that the gate holds is no failure: its result says why.
+    A batch that the gate holds is not a failure: its result says why.
 
     Args:
         migration: the migration.

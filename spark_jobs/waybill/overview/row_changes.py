@@ -72,7 +72,7 @@ def changes_of_row(
 ) -> RowChanges:
     """The changes of a row, whichever batch brought them, with what became of each.
 
-    Of a table that a reload has made anew these are the changes as it was made of them.
+    Of a table that a reload has rebuilt, these are the changes as it was made of them.
 
     Args:
         lake: the lake.
@@ -319,7 +319,7 @@ def key_as_text(key: str) -> dict[str, str | None]:
     """The columns of a key as text images hold them: numbers with every digit that was given.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: it is not a JSON object.
     """
     data = json.loads(key, parse_float=str, parse_int=str, parse_constant=str)
     words = {True: "true", False: "false", None: None}

@@ -15,7 +15,7 @@ import msgspec
 from waybill.report import as_texts, without_rows
 
 VERSION = 1
-"""Raised when a field changes its meaning. Files of another version are written anew."""
+"""Raised when a field changes its meaning. Files of another version are rewritten."""
 
 DONE, PART, HELD, DROPPED, TAKEN, WAITING = (
     "done",
@@ -134,7 +134,7 @@ class TableAccount(msgspec.Struct, frozen=True):
     complete: str | None = None
 
 
-class Rule(msgspec.Struct, frozen=True):
+class FailedRule(msgspec.Struct, frozen=True):
     """A critical rule that a batch does not meet, and whether a person may waive it."""
 
     rule: str
@@ -145,7 +145,7 @@ class Rule(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(self, "rule", without_rows(self.rule))
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class GateVerdict(msgspec.Struct, frozen=True):
     """What the gate said of a batch.
 
     Attributes:
@@ -162,7 +162,7 @@ class Verdict(msgspec.Struct, frozen=True):
     checked: int = 0
     failed_critical: int = 0
     failed_warning: int = 0
-    rules: list[Rule] = []
+    rules: list[FailedRule] = []
     decided: str = ""
     limits: dict[str, list[float]] = {}
 
@@ -190,7 +190,7 @@ class BatchAccount(msgspec.Struct, frozen=True):
     stages: list[StageAccount]
     targets: list[TargetAccount] = []
     tables: list[TableAccount] = []
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
     read: list[str] = []
     more_read: int = 0
 
@@ -205,7 +205,7 @@ class BatchLine(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         batch: its id.
-        mark: of the content of its file, so that one that changed is written anew.
+        mark: of the content of its file, so that one that changed is rewritten.
         state: see `BatchAccount`.
         began: when its first stage was committed.
         ended: when its last one was.
@@ -213,8 +213,8 @@ class BatchLine(msgspec.Struct, frozen=True, gc=False):
         published: messages sent to all targets.
         refused: messages and changes refused, whichever stage refused them.
         seconds: of each stage, 0 for one that did not do it.
-        verdict: see `Verdict.outcome`, empty where the gate has not judged it.
-        limits: see `Verdict`.
+        verdict: see `GateVerdict.outcome`, empty where the gate has not judged it.
+        limits: see `GateVerdict`.
         file: digest of the migration's file that its last stage ran with, empty where that was not
             kept.
         altered: how many tables it changed the columns of.
@@ -289,7 +289,7 @@ class Quarantine(msgspec.Struct, frozen=True):
     counted: dict[str, int] = {}
 
 
-class Place(msgspec.Struct, frozen=True):
+class EndpointPlace(msgspec.Struct, frozen=True):
     """A source or a target: its name, its envelope and where its messages are."""
 
     name: str
@@ -313,7 +313,7 @@ class TableWaits(msgspec.Struct, frozen=True):
     changes: int = 0
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class FailedStage(msgspec.Struct, frozen=True):
     """A stage that has failed: its batch, its name, and when, in milliseconds since 1970.
 
     The name is empty where a run failed before its first stage.
@@ -356,8 +356,8 @@ class Index(msgspec.Struct, frozen=True):
     version: int
     migration: str
     written: int
-    source: Place
-    targets: list[Place]
+    source: EndpointPlace
+    targets: list[EndpointPlace]
     batches: list[BatchLine]
     waiting: list[StageWaiting] = []
     lag: int = 0
@@ -365,14 +365,14 @@ class Index(msgspec.Struct, frozen=True):
     archived: int | None = None
     held: str | None = None
     unjudged: str | None = None
-    held_rules: list[Rule] = []
+    held_rules: list[FailedRule] = []
     decided: str = ""
     quarantine: Quarantine = Quarantine()
     refused_waiting: int = 0
     merged: int | None = None
     tables: list[TableLine] = []
     tables_waiting: list[TableWaits] = []
-    stopped: Stopped | None = None
+    stopped: FailedStage | None = None
     failed: dict[str, str] = {}
 
     @property

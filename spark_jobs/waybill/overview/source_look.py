@@ -56,8 +56,8 @@ def keep_planned(spec: Migration, store: Store, commits: Commits) -> None:
 def look_at_source(spec: Migration, lake: History) -> SourceLook:
     """Ask the source, and keep what it says.
 
-    A source that does not answer is no error here: what it said before stays, with its time, and
-    with the sentence that says why there is nothing newer.
+    A source that does not answer is not an error here: what it said before stays, with its time,
+    and with the sentence that says why there is nothing newer.
 
     Args:
         spec: the migration.

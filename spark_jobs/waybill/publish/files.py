@@ -25,7 +25,7 @@ from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.lake.task_rows import TaskRows
 from waybill.publish import parts as cutting
-from waybill.publish.outcome import Part, Published
+from waybill.publish.outcome import Published, PublishedPart
 from waybill.publish.part_files import KAFKA_COLUMNS, SUFFIXES, WRITTEN_PARTS, FilePart, PartWriter
 from waybill.publish.part_rows import parts_in_row_groups
 from waybill.storage.file_store import TEMPORARY, Store, file_name, open_store
@@ -146,7 +146,7 @@ def _outcome(written: list[tuple[Store, list[FilePart]]]) -> Published:
     """The account of a target, whose parts are counted through all batches."""
     files = [(store, file) for store, own in written for file in own]
     parts = [
-        Part(
+        PublishedPart(
             number,
             store.path(file.file),
             file.messages,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Part(NamedTuple):
+class PublishedPart(NamedTuple):
     """Messages that were sent together: all of them are there, or none.
 
     Attributes:
@@ -40,7 +40,7 @@ class Published:
         skipped: messages that were left out on purpose, by reason.
     """
 
-    parts: list[Part]
+    parts: list[PublishedPart]
     details: dict[str, Any]
     skipped: dict[str, int] = field(default_factory=dict)
 

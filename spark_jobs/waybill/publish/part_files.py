@@ -104,7 +104,7 @@ class PartWriter:
         self, sink: Summing, number: int, name: str, rows: Iterator[pa.RecordBatch]
     ) -> FilePart:
         lines = self.layout == "lines"
-        body = Lines(sink, self.folder, listed=not self.keep) if lines else Columns(sink)
+        body = Lines(sink, self.folder, listed=not self.keep) if lines else KafkaColumns(sink)
         first = last = None
         for batch in rows:
             if batch.num_rows == 0:
@@ -227,7 +227,7 @@ class Lines:
         """Every line is written."""
 
 
-class Columns:
+class KafkaColumns:
     """Kafka's columns in Parquet."""
 
     def __init__(self, sink: Summing) -> None:

@@ -17,7 +17,7 @@ from waybill.lake.task_rows import TaskRows, opened
 from waybill.lake_columns import OUTBOX, columns_of
 from waybill.publish import parts as cutting
 from waybill.publish.outgoing import numbered
-from waybill.publish.parts import ORDER, Range
+from waybill.publish.parts import ORDER, MessageRange
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -66,7 +66,7 @@ def parts_in_row_groups(
     spark = messages.rows.sparkSession
     own = [group for group in messages.groups or () if group.low[0] == batch and group.rows]
     count = sum(group.rows for group in own)
-    parts: list[list[Range]] = [[]]
+    parts: list[list[MessageRange]] = [[]]
     most = None if messages.longest is None else count * messages.longest
     if count > part_messages or most is None or most >= cutting.PART_BYTES:
         parts = cutting.cut(measured(spark, own), part_messages)
@@ -87,7 +87,7 @@ def parts_in_row_groups(
     return TaskRows(lambda: messages.rows, handed, read, 1 if few else 0)
 
 
-def measured(spark: SparkSession, groups: Sequence[RowGroup]) -> list[Range]:
+def measured(spark: SparkSession, groups: Sequence[RowGroup]) -> list[MessageRange]:
     """Every range of offsets that holds messages, in order, counted by tasks.
 
     Args:
@@ -106,7 +106,7 @@ def measured(spark: SparkSession, groups: Sequence[RowGroup]) -> list[Range]:
         place = row.topic, row.partition, row.range
         messages[place] += row.messages
         size[place] += row.bytes
-    return [Range(*place, messages[place], size[place]) for place in sorted(messages)]
+    return [MessageRange(*place, messages[place], size[place]) for place in sorted(messages)]
 
 
 def _measuring(tasks: list[list[RowGroup]], offsets: int) -> Make:
@@ -151,7 +151,7 @@ def ranges_in(rows: pa.Table, offsets: int) -> pa.Table:
 
 
 def part_rows(
-    groups: Sequence[RowGroup], parts: Sequence[Sequence[Range]]
+    groups: Sequence[RowGroup], parts: Sequence[Sequence[MessageRange]]
 ) -> list[PartRows] | None:
     """Where the messages of parts are.
 
@@ -179,7 +179,7 @@ def part_rows(
     return found
 
 
-def _before(first: Range) -> Place:
+def _before(first: MessageRange) -> Place:
     """The last place that can stand before a range."""
     return first.topic, first.partition, first.range * cutting.OFFSETS - 1
 

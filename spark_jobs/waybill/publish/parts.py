@@ -27,7 +27,7 @@ ORDER = ("topic", "partition", "offset", "index", "message")
 """The order of the messages of a batch."""
 
 
-class Range(NamedTuple):
+class MessageRange(NamedTuple):
     """Messages made from `OFFSETS` neighbouring offsets of a partition."""
 
     topic: str
@@ -37,7 +37,7 @@ class Range(NamedTuple):
     bytes: int
 
 
-def ranges_of(messages: DataFrame) -> dict[str, list[Range]]:
+def ranges_of(messages: DataFrame) -> dict[str, list[MessageRange]]:
     """Every range that holds messages, in order, by the batch that made them."""
     counted = (
         messages.groupBy("batch", "topic", "partition", _range().alias("range"))
@@ -47,17 +47,17 @@ def ranges_of(messages: DataFrame) -> dict[str, list[Range]]:
         )
         .collect()
     )
-    found: dict[str, list[Range]] = {}
+    found: dict[str, list[MessageRange]] = {}
     for batch, *row in sorted(counted):
-        found.setdefault(batch, []).append(Range(*row))
+        found.setdefault(batch, []).append(MessageRange(*row))
     return found
 
 
 def cut(
-    ranges: Iterable[Range], part_messages: int = PART_MESSAGES, part_bytes: int = PART_BYTES
-) -> list[list[Range]]:
+    ranges: Iterable[MessageRange], part_messages: int = PART_MESSAGES, part_bytes: int = PART_BYTES
+) -> list[list[MessageRange]]:
     """The parts, each as its ranges."""
-    parts: list[list[Range]] = []
+    parts: list[list[MessageRange]] = []
     messages = size = 0
     for found in ranges:
         if not parts or messages >= part_messages or size >= part_bytes:
@@ -69,7 +69,7 @@ def cut(
     return parts
 
 
-def with_part(messages: DataFrame, parts: list[list[Range]]) -> DataFrame:
+def with_part(messages: DataFrame, parts: list[list[MessageRange]]) -> DataFrame:
     """The messages with a column `part`, each part whole and in order inside one Spark task."""
     if len(parts) == 1:
         single = messages.withColumn("part", F.lit(0))

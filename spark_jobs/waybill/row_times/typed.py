@@ -51,7 +51,7 @@ _KEPT = re.compile(
     r"(?:[T ](?:[01][0-9]|2[0-4]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?)?"
     r"(?: ?(?:Z|UTC|[-+][0-9]{2}(?::?[0-9]{2})?)| [A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+)?(?: BC)?"
 )
-"""What databases hold although it is no date of the calendar or no time of a day."""
+"""What databases hold although it is not a date of the calendar or not a time of day."""
 _MOST_HOURS = 838
 """MySQL's TIME has no more (MySQL 8.4 Reference Manual, "The TIME Type")."""
 
@@ -142,7 +142,7 @@ def _made(schema: TableSchema) -> Check | None:
 
 
 def fault_of(kind: str, text: str) -> str | None:
-    """Why a text is no value of a type of times, with what to declare; None if it is one."""
+    """Why a text is not a value of a type of times, with what to declare; None if it is one."""
     found = kind_of(text)
     if found == kind or (found is None and _KEPT.fullmatch(text)):
         return None

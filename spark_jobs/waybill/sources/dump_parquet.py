@@ -33,7 +33,7 @@ def types_of(path: str) -> dict[str, str]:
     """Logical types of the columns.
 
     Raises:
-        SourceError: the file is no Parquet file, or has a column of a type that cannot be loaded.
+        SourceError: the file is not a Parquet file, or a column's type cannot be loaded.
     """
     with _opened(path) as parquet:
         return {
@@ -46,7 +46,7 @@ def rows_of(path: str) -> Iterator[list[bytes]]:
     """The rows as JSON objects, some megabytes at a time.
 
     Raises:
-        SourceError: the file is no Parquet file, or a column holds what cannot be loaded.
+        SourceError: the file is not a Parquet file, or a column holds what cannot be loaded.
     """
     with _opened(path) as parquet:
         names = parquet.schema_arrow.names

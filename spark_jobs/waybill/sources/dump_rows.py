@@ -30,7 +30,7 @@ def format_of(path: str) -> str:
     for suffix, name in FORMATS.items():
         if plain.endswith(suffix):
             return name
-    message = f"{path} is no dump that can be read: give it as {', '.join(FORMATS)}"
+    message = f"{path} is not a dump that can be read: give it as {', '.join(FORMATS)}"
     raise SourceError(message, code=Code.DUMP_UNREADABLE)
 
 

@@ -10,7 +10,7 @@ from waybill.counting import counted
 from waybill.lake_columns import ARCHIVE
 from waybill.report import SEEN
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
-from waybill.sources.files import Plan, grouped, left_out_sentence, plan, read_tasks
+from waybill.sources.files import FilesPlan, grouped, left_out_sentence, plan, read_tasks
 from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SHOWN_FILES = 100
 
 
 class FileWork:
-    """What is new in the files of a source, see `waybill.sources.snapshot.Work`.
+    """What is new in the files of a source, see `waybill.sources.snapshot.SourceWork`.
 
     Args:
         source: where the files are.
@@ -52,7 +52,7 @@ class FileWork:
         self._asked: int | None = None
         if not context.options.reads_source:
             known = self._cursor
-            self._plan = Plan(
+            self._plan = FilesPlan(
                 known.base or "", [], len(known.files), {}, known.next_number, topic=known.topic
             )
         else:

@@ -41,7 +41,7 @@ _MOVED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FilesPlan:
     """What one batch reads.
 
     Attributes:
@@ -52,7 +52,7 @@ class Plan:
         next_number: the number of the next new file.
         left_out: names of files whose suffix is not the layout's, of links that lead to no file or
             to one that is read under another name, and of devices.
-        other: names of files that are read anew at the positions of other content.
+        other: names of files that are read again at the positions of other content.
         topic: see `FilesCursor`.
     """
 
@@ -66,7 +66,7 @@ class Plan:
     topic: str | None = None
 
 
-def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan:
+def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> FilesPlan:
     """Compare the files with what was read before.
 
     Read afresh, files that were moved keep their positions, and their topic its name: where the
@@ -106,7 +106,7 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
             touched[name] = state._replace(token=token)
         else:
             raise SourceError(_changed(path, state.size, size), code=Code.SOURCE_CHANGED)
-    return Plan(base, tasks, known, touched, number, left_out, other, kept)
+    return FilesPlan(base, tasks, known, touched, number, left_out, other, kept)
 
 
 def unread_files(source: FilesSource, cursor: FilesCursor) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".kcat", ".jsonl", ".ndjson", ".json", ".txt")
 
 
-class _Line(msgspec.Struct, gc=False):
+class _KcatRecord(msgspec.Struct, gc=False):
     topic: str
     partition: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
     offset: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -40,7 +40,7 @@ _KINDS = ("create", "logappend")
 _LATEST = (2**63 - 1) // 1000
 """The latest time in milliseconds whose microseconds fit into the archive."""
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_KcatRecord).decode
 
 
 def read(
@@ -91,7 +91,7 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
     """Topic, partition, offset, time in microseconds, key, value, headers and kind of time.
 
     Raises:
-        ValueError: it is no line of kcat; TypeError and OverflowError mean the same.
+        ValueError: it is not a line of kcat; TypeError and OverflowError mean the same.
     """
     try:
         line, encoding = _line_of(text)
@@ -103,7 +103,7 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
 
     pairs = None if line.headers is None else list(_pairs(line))
     for name in (line.topic, *(key for key, _ in pairs or ())):
-        name.encode()  # half of a surrogate pair is no text
+        name.encode()  # half of a surrogate pair is not a text
     return (
         line.topic,
         line.partition,
@@ -116,7 +116,7 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
     )
 
 
-def _line_of(text: bytes) -> tuple[_Line, str]:
+def _line_of(text: bytes) -> tuple[_KcatRecord, str]:
     """A line, and how its texts become the bytes that they were."""
     try:
         return _decode(text), "strict"
@@ -125,7 +125,7 @@ def _line_of(text: bytes) -> tuple[_Line, str]:
         # surrogate that is written as an escape stands for no byte; kcat writes none.
         encoding = "strict" if _is_utf8(text) else "surrogateescape"
         data = json.loads(text.decode("utf-8", "surrogateescape"))
-        return msgspec.convert(data, _Line), encoding
+        return msgspec.convert(data, _KcatRecord), encoding
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -138,11 +138,11 @@ def _is_utf8(text: bytes) -> bool:
 
 def _micros(milliseconds: int) -> int:
     if milliseconds > _LATEST:
-        raise OverflowError(f"ts {milliseconds} is no time")
+        raise OverflowError(f"ts {milliseconds} is not a time")
     return milliseconds * 1000
 
 
-def _pairs(line: _Line) -> Iterator[tuple[str, str | None]]:
+def _pairs(line: _KcatRecord) -> Iterator[tuple[str, str | None]]:
     headers = line.headers
     if isinstance(headers, dict):
         for name, values in headers.items():

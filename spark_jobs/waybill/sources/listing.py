@@ -26,7 +26,7 @@ class Listing:
         base: folder that names are relative to.
         there: whether there is a file or a folder, or a pattern was given.
         files: the files by name below `base`.
-        left_out: names of files of another suffix, and of what is no file: a link that leads
+        left_out: names of files of another suffix, and of what is not a file: a link that leads
             nowhere, a device. Names that are hidden by convention (`_`, `.`) are not listed.
         doubled: names of links to files that are listed under another name.
     """

@@ -39,7 +39,7 @@ def read(
     """The rows of a file, some megabytes at a time.
 
     Raises:
-        SourceError: the file is no Parquet file, or not of Kafka's columns, see `kafka_batches`.
+        SourceError: the file is not a Parquet file, or not of Kafka's columns, see `kafka_batches`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -207,6 +207,8 @@ def _headers(array: Any) -> Any:
     if not (pa.types.is_null(array.type) or pa.types.is_map(array.type)):
         pair: Any = getattr(array.type, "value_type", None)
         if not (isinstance(pair, pa.StructType) and {"key", "value"} <= set(pair.names)):
-            message = f"headers of {array.type} are no map and no list of structs of key and value"
+            message = (
+                f"headers of {array.type} are neither a map nor a list of structs of key and value"
+            )
             raise pa.ArrowInvalid(message)
     return array.cast(HEADERS)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Sample(NamedTuple):
+class SourceSample(NamedTuple):
     """What a look at a source found.
 
     Attributes:

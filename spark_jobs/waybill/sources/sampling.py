@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waybill.counting import counted
-from waybill.sources.sample import Sample
+from waybill.sources.sample import SourceSample
 
 if TYPE_CHECKING:
     from waybill.spec.endpoints import FilesSource, Source
 
 
-def sample_of(source: Source, messages: int) -> Sample:
+def sample_of(source: Source, messages: int) -> SourceSample:
     """Look at a source.
 
     Args:
@@ -31,7 +31,7 @@ def sample_of(source: Source, messages: int) -> Sample:
     return _sample_files(source.files)
 
 
-def _sample_files(source: FilesSource) -> Sample:
+def _sample_files(source: FilesSource) -> SourceSample:
     from waybill.sources.cursor import FilesCursor
     from waybill.sources.files import left_out_sentence, plan, read_tasks
 
@@ -40,4 +40,6 @@ def _sample_files(source: FilesSource) -> Sample:
     text = f"{counted(len(work.tasks), 'file')}, {size / 1e6:.1f} MB, layout {source.layout}"
     notes = [left_out_sentence(work.left_out)] if work.left_out else []
     batches = read_tasks(work.tasks, source.layout, "", lambda task, counts: None)
-    return Sample(bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches)
+    return SourceSample(
+        bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches
+    )

@@ -31,7 +31,7 @@ SOURCE = "source"
 """Key of a cursor that names the kind of source it is of; files where it is missing."""
 
 
-class Work(Protocol):
+class SourceWork(Protocol):
     """What one batch brings from a source: planned when it is made, then read, then remembered."""
 
     @property
@@ -91,7 +91,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     return report
 
 
-def _begin(spec: Migration, context: StageContext, archive: str) -> Work:
+def _begin(spec: Migration, context: StageContext, archive: str) -> SourceWork:
     """The work of the migration's kind of source."""
     kind = "files" if spec.source.kafka is None else "kafka"
     commits = _commits(context, archive, kind)

@@ -129,7 +129,7 @@ def text_blocks(stream: IO[bytes], path: str) -> Iterator[bytes]:
 
 
 def _text_begin(block: bytes, path: str) -> bytes:
-    """The first block of a text without its byte order mark, which is no part of a message."""
+    """The first block of a text without its byte order mark, which is not a part of a message."""
     packed = next((suffix for suffix, first in _FIRST.items() if block.startswith(first)), None)
     if packed is not None:
         message = (

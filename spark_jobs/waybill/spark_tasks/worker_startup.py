@@ -1,7 +1,7 @@
 """Lets the next Python task of a worker begin at once.
 
 Before every task Spark has Python forget what it knows of the folders it imports from. Of an
-archive Python then reads the whole directory anew, again and again for every package in it: 0.1 s
+archive Python then reads the whole directory again, and once more for each package in it: 0.1 s
 of a processor for those that Spark itself puts on the path, more than a small batch needs else.
 An archive that is not known at that moment costs nothing, and is known again when it is needed.
 """

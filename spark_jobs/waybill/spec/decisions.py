@@ -20,7 +20,7 @@ STOP = "stop"
 """The decision that a person decides when it happens."""
 
 
-class Decision(NamedTuple):
+class ColumnDecision(NamedTuple):
     """What becomes of each class of changes of a table's columns.
 
     Attributes:
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
         return self._asdict()[change] == STOP  # type: ignore[no-any-return]
 
 
-UNDECIDED = Decision()
+UNDECIDED = ColumnDecision()
 """What holds for a table that a migration's file says nothing of."""
 
 
@@ -58,10 +58,10 @@ class Decisions(NamedTuple):
         joined: names or patterns of the tables that several of the source become.
     """
 
-    of_tables: tuple[tuple[tuple[str, ...], Decision], ...] = ()
+    of_tables: tuple[tuple[tuple[str, ...], ColumnDecision], ...] = ()
     joined: tuple[str, ...] = ()
 
-    def find(self, qualified: str) -> Decision:
+    def find(self, qualified: str) -> ColumnDecision:
         """What is decided for a table of the lake."""
         for patterns, decision in self.of_tables:
             if matches_any(qualified, patterns):

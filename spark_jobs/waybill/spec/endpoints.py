@@ -77,7 +77,7 @@ class KafkaSource(Model):
         try:
             re.compile(pattern or "")
         except re.error as error:
-            message = f"{pattern!r} is no regular expression ({error})"
+            message = f"{pattern!r} is not a regular expression ({error})"
             raise ValueError(message) from None
         return pattern
 

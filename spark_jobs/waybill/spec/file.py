@@ -249,7 +249,7 @@ def _problem(model: type[BaseModel], error: Any, at: Location, marked: Marked) -
     kind, message = error["type"], error["msg"]
     if kind == "extra_forbidden":
         known = fields_at(model, inner[:-1])
-        return Problem(location, f"is no known field{did_you_mean(str(inner[-1]), known)}")
+        return Problem(location, f"is not a known field{did_you_mean(str(inner[-1]), known)}")
     if kind == "missing":
         return Problem(location, "is missing")
     if location in marked.secret:
@@ -313,7 +313,7 @@ def _one_envelope(
         return
     if name not in registry.names():
         known = registry.names()
-        sentence = f"{name!r} is no known envelope{did_you_mean(name, known)}"
+        sentence = f"{name!r} is not a known envelope{did_you_mean(name, known)}"
         yield Problem((*at, "envelope"), sentence)
         return
     if not _usable(name, way):

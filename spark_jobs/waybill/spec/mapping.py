@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from waybill.connections import get_connection
 from waybill.errors import Code, ConfigurationError
-from waybill.mapping.rules import Added, Join, Mask, Rule, Rules
+from waybill.mapping.rules import Added, Join, MappingRule, Mask, Rules
 from waybill.name_patterns import is_pattern
 from waybill.spec.model import Model
 
@@ -102,7 +102,7 @@ def _mask_rule(given: Any) -> Any:
     for model in (FixedText, KeyedHash):
         if isinstance(given, model) or _has_only(given, *model.model_fields):
             return model.model_validate(given)
-    raise ValueError("is no mask: write null, sha256, last4, {text: …} or {hmac: connection};")
+    raise ValueError("is not a mask: write null, sha256, last4, {text: …} or {hmac: connection};")
 
 
 def _added_column(given: Any) -> Any:
@@ -110,7 +110,7 @@ def _added_column(given: Any) -> Any:
         return given
     if isinstance(given, ConstantColumn) or _has_only(given, "constant"):
         return ConstantColumn.model_validate(given)
-    raise ValueError(f"is no new column: write {', '.join(_ADDED)} or {{constant: …}};")
+    raise ValueError(f"is not a new column: write {', '.join(_ADDED)} or {{constant: …}};")
 
 
 def _has_only(given: Any, name: str) -> bool:
@@ -198,14 +198,14 @@ class TableMapping(Model):
             raise ValueError(message)
         return self
 
-    def rule(self) -> Rule:
+    def rule(self) -> MappingRule:
         """The rule as plain data.
 
         Raises:
             ConfigurationError: a connection with the key of a mask is missing, or has no password.
         """
         columns = self.columns
-        return Rule(
+        return MappingRule(
             tuple(self.tables),
             self.rename.given(),
             None if columns.keep is None else tuple(columns.keep),

@@ -326,7 +326,7 @@ class Migration(Model):
 
     @property
     def reports(self) -> str:
-        """The folder of all that is told of its batches."""
+        """The folder of all reports about its batches."""
         return f"{self.lake.warehouse.rstrip('/')}/{self.name}/reports"
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from waybill.spec.decisions import CLASSES, Decision, Decisions
+from waybill.spec.decisions import CLASSES, ColumnDecision, Decisions
 from waybill.spec.mapping import Patterns
 from waybill.spec.model import Model
 
@@ -46,9 +46,9 @@ class SchemaChanges(Model):
         """What is decided for each class of changes, by its field."""
         return self.model_dump(include=set(CLASSES))
 
-    def decision(self) -> Decision:
+    def decision(self) -> ColumnDecision:
         """The decision as plain data."""
-        return Decision(**self.decided(), stops_what=self.stops)
+        return ColumnDecision(**self.decided(), stops_what=self.stops)
 
 
 def decisions_of(entries: Iterable[SchemaChanges], joined: tuple[str, ...] = ()) -> Decisions:

@@ -49,7 +49,7 @@ def _moment(given: Any) -> datetime | None:
     try:
         return moment_of(given)
     except (TypeError, ValueError):
-        message = f"{given!r} is no time: write one such as 2026-11-01T00:00:00Z"
+        message = f"{given!r} is not a time: write one such as 2026-11-01T00:00:00Z"
         raise ValueError(message) from None
 
 
@@ -80,7 +80,7 @@ def _place(given: Any) -> Any:
 def _number(given: Any) -> int:
     """The number of a partition or an offset; a variable gives it as text."""
     if isinstance(given, bool) or not isinstance(given, int | str):
-        raise TypeError(f"{given!r} is no whole number")
+        raise TypeError(f"{given!r} is not a whole number")
     return int(given)
 
 
@@ -117,7 +117,7 @@ def _schedule(text: str) -> str:
 
 
 _PRESETS = ("@once", "@continuous", "@quarterly")
-"""Those of Airflow that are no cron texts."""
+"""Those of Airflow that are not cron texts."""
 
 Schedule = Annotated[str, AfterValidator(_schedule)]
 

@@ -52,7 +52,7 @@ class Store(Protocol):
         """The names of the files right in the folder, also of those that are not whole."""
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is gone already is no error."""
+        """Remove a file; one that is gone already is not an error."""
 
     def path(self, name: str) -> str:
         """A file as people name it."""

@@ -30,7 +30,7 @@ def open_storage(path: str) -> tuple[Any, str]:
     import fsspec
 
     try:
-        # Listings are read anew: another run may have written since.
+        # Listings are not cached: another run may have written since.
         return fsspec.core.url_to_fs(path, use_listings_cache=False)  # type: ignore[no-any-return]
     except TypeError:
         return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]

@@ -38,7 +38,7 @@ from waybill.lake.rebuilt_rows import RebuiltTables
 from waybill.lake_columns import BATCHES, BOOTSTRAP, CHANGE_PLACE, MESSAGE_PLACE
 from waybill.merge.increment import NO_SEQUENCE, QUALIFIED, Increment
 from waybill.merge.position import REFUSED, TRIED, position_of
-from waybill.merge.transactions import Verdict
+from waybill.merge.transactions import TransactionVerdict
 from waybill.order import CHANGE, FULL_ROW
 from waybill.records import ROW_OPERATIONS
 from waybill.report import STAGES
@@ -105,7 +105,9 @@ class OldChanges:
         self.position = position_of(lake)
         by_time = _by_time(spec)
         increment = Increment(lake, self.position.changes, self.position.changes, by_time)
-        increment.verdict = Verdict(self.position.state.open, gone=self.position.state.rolled_back)
+        increment.verdict = TransactionVerdict(
+            self.position.state.open, gone=self.position.state.rolled_back
+        )
         self.by_time = by_time
         self.rows = branch.read()
         own = {"qualified": F.expr(QUALIFIED), "_order": F.expr(increment.order)}

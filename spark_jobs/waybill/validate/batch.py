@@ -142,7 +142,7 @@ def let_pass(lake: Lake, batch: Judged) -> DataFrame | None:
     """The places of the messages that were refused when the gate last let something through.
 
     It has judged them: a replay or a full run that refuses them again brings nothing new, and a
-    message that nobody can mend would otherwise hold every batch that tries it once more.
+    message that nobody can fix would otherwise hold every batch that tries it once more.
 
     Returns:
         None where the gate has let nothing through yet.

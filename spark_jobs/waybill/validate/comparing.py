@@ -1,11 +1,11 @@
 """Holds messages to publish against their changes column by column, in a task that has both.
 
-Messages are decoded at once, as a source's are, and what comes out stands beside the change: where
+Messages are decoded in bulk, as a source's are, and what comes out stands beside the change: where
 table, key and row are the same bytes, the message says what the change says. So it does of the
 order where the sequence ids are the same, or the change, written once more, gives the same message.
 A target whose messages say where windows end has to have the same bytes throughout.
-Everything else is decoded one by one and compared in full. Decoding at once shares its kernels with
-encoding at once, so one change of every kind and every `SAMPLED`th take the exact way besides.
+Everything else is decoded individually and compared in full. Bulk decoding shares its kernels with
+bulk encoding, so one change of every kind and every `SAMPLED`th are decoded exactly besides.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
 from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, OUTBOX, columns_of
 from waybill.records import ROW_OPERATIONS
-from waybill.validate.comparing_messages import Judge
+from waybill.validate.comparing_messages import MessageJudge
 from waybill.validate.rereading import MESSAGE, grouped, place_of, rows_of
 
 if TYPE_CHECKING:
     from waybill.protocol import Decoder
     from waybill.records import Change, TableSchema
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 SAMPLED = 64
-"""One of so many changes is decoded one by one although its bytes agree."""
+"""One of so many changes is decoded individually although its bytes agree."""
 
 MINE = columns_of(CHANGES, *CHANGE.names, "table", "key")
 """What comparing takes of a change."""
@@ -81,13 +81,13 @@ class Comparison:
         schemas: every schema of the changes by its id.
     """
 
-    def __init__(self, label: str, reader: Reader, schemas: dict[str, TableSchema]) -> None:
+    def __init__(self, label: str, reader: TargetReader, schemas: dict[str, TableSchema]) -> None:
         self._label, self._reader, self._schemas = label, reader, schemas
         self._mapped = MappedChanges(reader.mapping, schemas) if reader.mapping else None
         if self._mapped is not None:
             self._schemas = schemas = self._mapped.schemas
         self._decoder: Decoder = reader.decoder()
-        self._judge = Judge(reader)
+        self._judge = MessageJudge(reader)
         self._written = None if reader.writer is None else reader.writer.batches(schemas)
         self._whole = reader.writer is not None and reader.writer.ends_windows
         self._rows = ChangeBatches(reader.decoder(), "", None, reader.bulk_reader())
@@ -96,7 +96,7 @@ class Comparison:
         self.topics: Counter[str] = Counter()
         """Changes that were held against their messages, by topic."""
         self.one_by_one = 0
-        """Those of them whose messages were decoded one by one."""
+        """Those of them whose messages were decoded individually."""
 
     def compare(self, changes: pa.Table, messages: pa.Table) -> Iterator[Wrong]:
         """Compare some messages with all changes that they can come from.
@@ -116,7 +116,7 @@ class Comparison:
         same = np.zeros(len(pairs.starts), np.bool_)
         if self._at_once:
             same = self._same(pairs)
-            # Where hardly anything has but one text, decoding at once comes on top.
+            # Where hardly anything has but one text, bulk decoding comes on top.
             self._at_once = bool(2 * np.count_nonzero(same) >= len(same))
         exact = np.flatnonzero(~same | self._sampled(pairs))
         self.one_by_one += len(exact)
@@ -136,7 +136,7 @@ class Comparison:
         yield from wrong
 
     def _same(self, pairs: _Pairs) -> Any:
-        """The changes whose messages, decoded at once, come back in the same bytes."""
+        """The changes whose messages, decoded in bulk, come back in the same bytes."""
         decoded = self._decoded(pairs.messages)
         group = pairs.group[decoded.column("offset").to_numpy()]
         row = _whole_rows(decoded) & _is(decoded, "outcome", "ok") & _null(decoded, "half")
@@ -261,7 +261,7 @@ class Comparison:
         return sampled
 
     def _differing(self, pairs: _Pairs, some: Any, decoder: Decoder) -> Iterator[Wrong]:
-        """Those of some changes whose messages, decoded one by one, say something else."""
+        """Those of some changes whose messages, decoded individually, say something else."""
         there = some[pairs.found[some]]
         expected: dict[tuple[Any, ...], Change] = {}
         wanted = pairs.change[there]

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from waybill.protocol import Decoder
     from waybill.records import Change, TableSchema
     from waybill.validate.message_effects import ChangeMessages, Expected
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 NO_CHANGE = "comes from no accepted change"
 """What is wrong with messages at whose place none is."""
 
 
-class Judge:
+class MessageJudge:
     """Compares changes with their messages for one target.
 
     Args:
         reader: how the messages are read.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: TargetReader) -> None:
         self._reader = reader
         self._expected = reader.expected()
         self._of_schema: dict[str, tuple[Decoder, Expected] | None] = {}

@@ -93,7 +93,9 @@ def _known(spec: Migration, site: Store) -> dict[str, list[dict[str, Any]]]:
         # Pages without it are those of a build that was ended; it is done again.
         strange = [name for name in _names(site) if name not in {INDEX, PAGES, STATIC}]
         if strange:
-            message = f"{site.root} holds {strange[0]} and is no site of Waybill: name a new folder"
+            message = (
+                f"{site.root} holds {strange[0]} and is not a site of Waybill: name a new folder"
+            )
             raise ConfigurationError(message, code=Code.OPTION)
         return {}
     try:

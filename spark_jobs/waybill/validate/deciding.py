@@ -19,7 +19,7 @@ from waybill.lake.decisions import (
     DROPPED,
     LONGEST_REASON,
     STAMPS,
-    Decision,
+    GateDecision,
     decision_on,
     shown_in,
     waiting_merge,
@@ -33,7 +33,7 @@ from waybill.validate.results import keep
 
 if TYPE_CHECKING:
     from waybill.lake import Commit, Lake
-    from waybill.lake.decisions import Asked
+    from waybill.lake.decisions import RequestedDecision
     from waybill.spec.migration import Migration
     from waybill.validate.batch import Judged
 
@@ -41,7 +41,9 @@ TRIES = 5
 """How often a decision is taken down while other runs write to `runs`."""
 
 
-def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) -> Decision:
+def decide(
+    spec: Migration, lake: Lake, asked: RequestedDecision, batch: str | None = None
+) -> GateDecision:
     """Take a decision about the held batch, unless the same was taken before.
 
     Args:
@@ -75,7 +77,7 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
             raise ConfigurationError(message, code=Code.DECISION)
         _check(spec, lake, merge, result, asked)
         failed = result.failures("critical")
-        decision = Decision(
+        decision = GateDecision(
             asked.what,
             merge.batch,
             asked.by,
@@ -100,7 +102,7 @@ def decide(spec: Migration, lake: Lake, asked: Asked, batch: str | None = None) 
     raise ConflictError(message, code=Code.CONCURRENT_RUN)
 
 
-def standing_decision(spec: Migration, lake: Lake, found: Judged) -> Decision | None:
+def standing_decision(spec: Migration, lake: Lake, found: Judged) -> GateDecision | None:
     """What a person has decided about a batch that may still be shown.
 
     Raises:
@@ -117,7 +119,7 @@ def standing_decision(spec: Migration, lake: Lake, found: Judged) -> Decision | 
     return decision
 
 
-def refuse_late_drop(batch: str, asked: Asked | None) -> None:
+def refuse_late_drop(batch: str, asked: RequestedDecision | None) -> None:
     """Say so where a batch is to be dropped that the gate has let through.
 
     Raises:
@@ -128,7 +130,7 @@ def refuse_late_drop(batch: str, asked: Asked | None) -> None:
         raise ConfigurationError(message, code=Code.DECISION)
 
 
-def reason_of(asked: Asked) -> str:
+def reason_of(asked: RequestedDecision) -> str:
     """The reason in one line.
 
     Raises:
@@ -182,7 +184,9 @@ def _verdict(lake: Lake, merge: Commit) -> GateResult:
     return GateResult.from_dict(json.loads(newest["result"]))
 
 
-def _check(spec: Migration, lake: Lake, merge: Commit, result: GateResult, asked: Asked) -> None:
+def _check(
+    spec: Migration, lake: Lake, merge: Commit, result: GateResult, asked: RequestedDecision
+) -> None:
     """See to it that what is asked for can be decided."""
     failed = result.failures("critical")
     if asked.what == APPROVED:
@@ -216,14 +220,14 @@ def _check_hidden(spec: Migration, lake: Lake, merge: Commit) -> None:
         raise ConfigurationError(message, code=Code.BATCH_VISIBLE_IN_PART)
 
 
-def _record(lake: Lake, merge: Commit, decision: Decision) -> None:
+def _record(lake: Lake, merge: Commit, decision: GateDecision) -> None:
     decided = decision._asdict()
     report = StageReport("decide", merge.batch, details={"decision": decided})
     report.cursor = {"merges": merge.snapshot}
     record(lake, report, decision.what, decided, STAMPS[decision.what], time.monotonic())
 
 
-def _tell(spec: Migration, result: GateResult, decision: Decision) -> None:
+def _tell(spec: Migration, result: GateResult, decision: GateDecision) -> None:
     """Write the decision into the batch's report."""
     result.decision = decision._asdict()
     keep(spec, result)

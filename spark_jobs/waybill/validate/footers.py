@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OK = "ok"
 OTHERS = ("refused", "replayed", "skipped", "waiting")
-"""Outcomes of rows of `changes` that are no accepted changes, and no schemas."""
+"""Outcomes of rows of `changes` that are neither accepted changes nor schemas."""
 
 _CUTS = (f"{CHANGE}/", f"{CHANGE}//", f"{CHANGE}/0", f"{CHANGE}0")
 """Between these stand, in the order of their bytes: full rows, changes with a sequence id below

@@ -140,7 +140,7 @@ def figures_with_limits(result: GateResult) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for check in result.checks:
         if check.of_rows:
-            # A table may have a column of such a name; its values are no figures of the batch.
+            # A table may have a column of such a name; its values are not figures of the batch.
             continue
         column, most = check.arguments.get("column"), limits(check)[1]
         figure = measured(check, result.profiles)

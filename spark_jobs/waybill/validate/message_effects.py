@@ -97,7 +97,7 @@ class Writer:
         return envelope.encoder(self.settings)
 
     def batches(self, schemas: dict[str, TableSchema]) -> MessageBatches:
-        """What writes many changes at once, for one task."""
+        """What writes changes in bulk, for one task."""
         writer = registry.get(self.envelope).bulk_writer
         return MessageBatches(self.encoder(), "", "", schemas, writer)
 

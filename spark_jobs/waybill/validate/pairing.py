@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from waybill.records import TableSchema
     from waybill.spark_tasks.worker_startup import Make
     from waybill.validate.comparing import Wrong
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 MOST_TIMES = 16
-"""In so many stretches, taken all together, a row group of messages may be looked at: each has to
+"""In so many ranges, taken all together, a row group of messages may be looked at: each has to
 leave out what belongs to the others."""
 
 _DDL = "topic string, compared bigint, undecodable bigint, different bigint, examples string"
@@ -52,7 +52,7 @@ class PlaceRange(NamedTuple):
     """Changes that follow one another, and where the messages made from them are.
 
     Attributes:
-        after: the place that the stretch begins behind, None for the very beginning.
+        after: the place that the range begins behind, None for the very beginning.
         upto: the last place in it, None for the very end.
         changes: the row groups of the changes.
         messages: by target the row groups with messages of such places, and maybe of others.
@@ -104,7 +104,7 @@ def place_ranges(
 
 
 def tasks_of(found: Sequence[PlaceRange], cores: int) -> list[list[PlaceRange]]:
-    """Stretches dealt to tasks, neighbours together."""
+    """Ranges dealt to tasks, neighbours together."""
     sizes = [
         sum(group.bytes for groups in (one.changes, *one.messages.values()) for group in groups)
         for one in found
@@ -117,7 +117,7 @@ def compare_in_tasks(
     spark: SparkSession,
     tasks: list[list[PlaceRange]],
     schemas: dict[str, TableSchema],
-    readers: dict[str, Reader],
+    readers: dict[str, TargetReader],
 ) -> Reread:
     """Compare every message with the change that it was made from.
 
@@ -154,7 +154,7 @@ def compare_in_tasks(
 
 
 def _work(
-    tasks: list[list[PlaceRange]], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    tasks: list[list[PlaceRange]], schemas: dict[str, TableSchema], readers: dict[str, TargetReader]
 ) -> Make:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -166,7 +166,7 @@ def _work(
 
 
 def compared(
-    found: list[PlaceRange], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    found: list[PlaceRange], schemas: dict[str, TableSchema], readers: dict[str, TargetReader]
 ) -> pa.RecordBatch:
     """What one task has to tell, topic by topic."""
     comparisons = {label: Comparison(label, reader, schemas) for label, reader in readers.items()}
@@ -209,7 +209,7 @@ def compared(
 
 
 class _RowGroups:
-    """Reads row groups of neighbouring stretches; those that both need are read once."""
+    """Reads row groups of neighbouring ranges; those that both need are read once."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

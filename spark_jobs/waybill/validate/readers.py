@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reader:
+class TargetReader:
     """How the messages of one target are read again; plain data for the tasks."""
 
     envelope: str
@@ -43,7 +43,7 @@ class Reader:
             raise ValueError(f"{self.envelope} is not read")
         return envelope.decoder(envelope.decode_settings.model_validate(self.settings), self.rules)
 
-    def with_types_of(self, schema: TableSchema) -> Reader:
+    def with_types_of(self, schema: TableSchema) -> TargetReader:
         """The reader of changes of one schema: it has their types, also of columns that had others.
 
         Without it such columns have none, because messages do not say which schema is theirs.
@@ -64,7 +64,7 @@ class Reader:
         return (*own, *(() if self.writer is None else ("ids",)))
 
     def bulk_reader(self) -> Callable[[Any], Any] | None:
-        """What reads many messages at once, made of a decoder; None where each is read alone."""
+        """What reads messages in bulk, made of a decoder; None where each is read alone."""
         envelope = registry.get(self.envelope)
         read_settings = envelope.decode_settings.model_validate(self.settings)
         return envelope.bulk_reader if read_settings.in_bulk else None
@@ -98,7 +98,7 @@ def readers_of(
     targets: Iterable[Target],
     schemas: Iterable[TableSchema],
     ids: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-) -> dict[str, Reader]:
+) -> dict[str, TargetReader]:
     """A reader for every target whose envelope can be read, who knows the tables' types.
 
     Args:
@@ -117,7 +117,7 @@ def readers_of(
             writer = writer_of(target, source, ids.get(target.label, {}))
             mapping = target.mapping()
             read_by = rules_of(_mapped(mapping, schemas)) if mapping else rules
-            found[target.label] = Reader(target.envelope, settings, read_by, writer, mapping)
+            found[target.label] = TargetReader(target.envelope, settings, read_by, writer, mapping)
     return found
 
 

@@ -19,7 +19,7 @@ from waybill.lake.local_rows import local_rows
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.mapping.changes import ChangeMapper
 from waybill.records import Change, Message, TableSchema
-from waybill.validate.comparing_messages import Judge
+from waybill.validate.comparing_messages import MessageJudge
 from waybill.validate.digest import Digests, digests, effects_of
 from waybill.validate.message_effects import (
     digests_of_messages,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from waybill.lake import TaskRows
-    from waybill.validate.readers import Reader
+    from waybill.validate.readers import TargetReader
 
 EXAMPLES = 20
 """How many differences are described."""
@@ -97,7 +97,7 @@ def reread(
     outbox: TaskRows,
     changes: TaskRows,
     schemas: dict[str, TableSchema],
-    readers: dict[str, Reader],
+    readers: dict[str, TargetReader],
 ) -> Reread:
     """Compare every message with the change that it was made from.
 
@@ -134,7 +134,7 @@ def reread(
     return result
 
 
-def _met(digested: DataFrame, readers: dict[str, Reader]) -> DataFrame:
+def _met(digested: DataFrame, readers: dict[str, TargetReader]) -> DataFrame:
     """Each change that messages were made from: how many targets have it, whether all agree.
 
     Nothing but numbers is aggregated, side by side for each target: lists would make Spark sort.
@@ -173,7 +173,7 @@ class _Side(NamedTuple):
     outbox: DataFrame
     changes: DataFrame
     schemas: dict[str, TableSchema]
-    readers: dict[str, Reader]
+    readers: dict[str, TargetReader]
 
 
 def _place(rows: DataFrame, place: tuple[Any, ...]) -> Column:
@@ -200,7 +200,7 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     table = side.outbox.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
     order: Any = [(name, "ascending") for name in ("target", *CHANGE_PLACE, "message")]
     rows = rows_of(table.sort_by(order).to_batches())
-    judges = {label: Judge(reader) for label, reader in side.readers.items()}
+    judges = {label: MessageJudge(reader) for label, reader in side.readers.items()}
     decoders = {label: reader.decoder() for label, reader in side.readers.items()}
     mappings = {label: ChangeMapper(reader.mapping) for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
@@ -266,7 +266,7 @@ def grouped(rows: Iterable[tuple[Any, ...]]) -> Iterator[Group]:
 
 
 def _digest_messages(
-    readers: dict[str, Reader],
+    readers: dict[str, TargetReader],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoders = {label: reader.decoder() for label, reader in readers.items()}
@@ -287,7 +287,7 @@ def _digest_messages(
 
 
 def _digest_changes(
-    schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    schemas: dict[str, TableSchema], readers: dict[str, TargetReader]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         apart = {

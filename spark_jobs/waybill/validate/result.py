@@ -129,7 +129,7 @@ class GateResult:
         stages: the reports of the stages before.
         costs: what each suite took.
         shared: what was done once for several suites.
-        decision: what a person has decided about the batch (`waybill.lake.decisions.Decision`);
+        decision: what a person has decided about the batch (`waybill.lake.decisions.GateDecision`);
             None where nobody did.
     """
 

@@ -35,7 +35,7 @@ columns that are needed are read again."""
 _TEXTS = {"maxStringLen": str(2**31 - 1)}
 
 
-class Seen(NamedTuple):
+class SuiteRows(NamedTuple):
     """What a suite runs over.
 
     Attributes:
@@ -49,7 +49,7 @@ class Seen(NamedTuple):
     note: str = ""
 
 
-class Rows(NamedTuple):
+class RowSources(NamedTuple):
     """Where suites find their rows.
 
     Attributes:
@@ -70,7 +70,7 @@ class Rows(NamedTuple):
     messages: DataFrame
     targets: Sequence[str]
 
-    def seen_by(self, suite: Suite) -> Seen:
+    def seen_by(self, suite: Suite) -> SuiteRows:
         """What a suite runs over.
 
         Raises:
@@ -79,16 +79,16 @@ class Rows(NamedTuple):
         over = suite.over
         if over.kind == PUBLISHED:
             check_target(suite, self.targets)
-            return Seen(published(self.messages, over.name))
+            return SuiteRows(published(self.messages, over.name))
         table = next((table for table in self.staged if table.name == over.name), None)
         if table is None:
-            return Seen(None, note=_nothing_of(over, set(self.tables())))
+            return SuiteRows(None, note=_nothing_of(over, set(self.tables())))
         if over.kind == CHANGES:
-            return Seen(self._changes(table))
+            return SuiteRows(self._changes(table))
         rows = live_rows(table.rows)
         if over.of == BATCH:
-            return Seen(seen_columns(rows.where(F.col("_waybill_batch") == self.batch)))
-        return Seen(seen_columns(rows), kept=table.size <= KEPT)
+            return SuiteRows(seen_columns(rows.where(F.col("_waybill_batch") == self.batch)))
+        return SuiteRows(seen_columns(rows), kept=table.size <= KEPT)
 
     def _changes(self, table: Staged) -> DataFrame:
         name = F.concat_ws(".", "database", "schema", "table")

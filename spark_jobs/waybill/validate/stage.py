@@ -60,7 +60,7 @@ from waybill.validate.result import (
 )
 from waybill.validate.results import keep
 from waybill.validate.schema_events import schema_events
-from waybill.validate.suite_runs import Found, run_every
+from waybill.validate.suite_runs import SuiteInput, run_every
 from waybill.validate.suites import ROWS, Suite, load_suites
 from waybill.validate.table_profiles import (
     example_of_table,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Lake
-    from waybill.lake.decisions import Decision
+    from waybill.lake.decisions import GateDecision
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
     from waybill.validate.pairing import PlaceRange
@@ -191,7 +191,7 @@ def judge(
     batch: Judged,
     staged: list[Staged],
     suites: list[Suite],
-    approval: Decision | None = None,
+    approval: GateDecision | None = None,
     before: Callable[[], Sequence[Spoken]] = tuple,
 ) -> GateResult:
     """Profile what is staged and run the suites, over the profiles and over rows.
@@ -221,7 +221,7 @@ def judge(
             newest = newest_changes(lake, batch, seen.timestamp() + CLOCKS_DIFFER)
             ages = ages_of(newest, batch.merge.report["details"], seen)
             profiles[TRENDS] = trends_profile(figures, tables, ages, past_of(before()))
-    ran = run_every(spec, context, suites, profiles, made, Found(batch, changes, staged))
+    ran = run_every(spec, context, suites, profiles, made, SuiteInput(batch, changes, staged))
     result = GateResult(
         migration=spec.name,
         batch=context.batch,
@@ -466,7 +466,7 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
 
 
 def _refusal(
-    spec: Migration, batch: str, result: GateResult, page: str, decision: Decision | None
+    spec: Migration, batch: str, result: GateResult, page: str, decision: GateDecision | None
 ) -> str:
     failed = result.failures("critical")
     first = count_sentence(failed[0])

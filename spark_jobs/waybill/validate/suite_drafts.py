@@ -24,7 +24,7 @@ COLUMNS_AT_ONCE = 100
 """Of so many columns figures are taken in one query."""
 
 MOST_VALUES = 20
-"""A column with more different values than this is no choice among a few."""
+"""A column with more different values than this is not a choice among a few."""
 
 FEW_ROWS = 30
 """Of fewer rows nothing is said about choices, patterns, and values that never repeat."""

@@ -12,7 +12,7 @@ from waybill.validate.expectations import nothing_to_check, over_profiles
 from waybill.validate.metering import Meter, metered
 from waybill.validate.result import Checked, Cost, SharedCost
 from waybill.validate.row_suites import RowsJudged, run_row_suite
-from waybill.validate.seen_rows import Rows
+from waybill.validate.seen_rows import RowSources
 from waybill.validate.suites import PROFILE, Suite
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from waybill.validate.table_profiles import Staged
 
 
-class Found(NamedTuple):
+class SuiteInput(NamedTuple):
     """What there is to look at, beside the profiles.
 
     Attributes:
@@ -58,7 +58,7 @@ def run_every(
     suites: Sequence[Suite],
     profiles: Mapping[str, Sequence[Mapping[str, Any]]],
     made: Mapping[str, Meter],
-    found: Found,
+    found: SuiteInput,
 ) -> Ran:
     """Run every suite.
 
@@ -106,13 +106,13 @@ def _shared(what: str, suites: list[str], rows: int, meter: Meter) -> SharedCost
 
 
 def _on_rows(
-    spec: Migration, context: StageContext, suites: Sequence[Suite], found: Found
+    spec: Migration, context: StageContext, suites: Sequence[Suite], found: SuiteInput
 ) -> Iterator[RowsJudged]:
     if not suites:
         return
     lake, batch = context.lake, found.batch
     known = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
-    rows = Rows(
+    rows = RowSources(
         batch=context.batch,
         staged=found.staged,
         tables=lake.merged_tables,

@@ -200,9 +200,9 @@ def _faults(data: Any) -> Iterator[str]:
         if not isinstance(expectation, dict) or not isinstance(expectation.get("type"), str):
             yield f"expectation {number} has no type"
         elif expectation.get("severity", "critical") not in SEVERITIES:
-            yield f"the severity of expectation {number} is none of {', '.join(SEVERITIES)}"
+            yield f"the severity of expectation {number} is not one of {', '.join(SEVERITIES)}"
         elif not isinstance(expectation.get("meta", {}), dict):
-            yield f"the meta of expectation {number} is no object"
+            yield f"the meta of expectation {number} is not an object"
         elif not isinstance(expectation.get("meta", {}).get(WAIVABLE, True), bool):
             yield f"the meta.{WAIVABLE} of expectation {number} is neither true nor false"
         elif over != [PROFILE]:

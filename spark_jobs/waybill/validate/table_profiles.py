@@ -52,7 +52,7 @@ _FILES = ("total-data-files", "total-delete-files")
 """What the summary of a snapshot calls its numbers of files."""
 
 _COUNTS = tuple(name for name in COUNTS if name != "distinct")
-"""What a query adds up; how many keys differ is no sum."""
+"""What a query adds up; how many keys differ is not a sum."""
 
 
 class Staged(NamedTuple):

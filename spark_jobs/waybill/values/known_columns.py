@@ -63,7 +63,7 @@ class Memory:
         if before == schema.columns:
             return
         self.add(first=before is None and self._columns.roomy)
-        anew = self._columns.begins_anew_with(name, schema.columns)
+        anew = self._columns.starts_over_with(name, schema.columns)
         self.begun_anew = self.begun_anew or anew
         self._columns[name] = schema.columns
 

@@ -2,8 +2,8 @@
 
 Both sides go through the code that the decoders use for their texts (`waybill.values`). What is
 left out here is notation alone: zeros at the end of a fraction where the type fixes their number,
-blanks and the order of names in JSON, a T or a blank between date and time. A text that is no value
-of its type stays as it is, so that it equals nothing but itself.
+blanks and the order of names in JSON, a T or a blank between date and time. A text that is not a
+value of its type stays as it is, so that it equals nothing but itself.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _kind(column: SourceColumn) -> str:
 
 
 def _as_far(convert: Text, text: str) -> str:
-    """A text converted, or as it is where it is no value of its type."""
+    """A text converted, or as it is where it is not a value of its type."""
     try:
         return convert(text)
     except (Refusal, ValueError, TypeError, ArithmeticError, struct.error):

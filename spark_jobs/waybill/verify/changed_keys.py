@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake_columns import REBUILT, TABLE_PARTS
-from waybill.verify.plan import RowTexts, image_of
+from waybill.verify.plan import CanonicalRows, image_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -21,7 +21,7 @@ look-ups."""
 def changed_keys(
     lake: Lake, table: Compared, identity: tuple[str, str, str], after: int, upto: int | None
 ) -> frozenset[str] | None:
-    """The keys, as `RowTexts.key` writes them; None where the whole table has to be compared.
+    """The keys, as `CanonicalRows.key` writes them; None where the whole table has to be compared.
 
     Args:
         lake: the lake.
@@ -41,10 +41,10 @@ def changed_keys(
     for column, name in zip(TABLE_PARTS, identity, strict=True):
         rows = rows.where(F.coalesce(F.col(column), F.lit("")) == name)
     # Also changes of before, which have waited in `changes` or came once more. A table that a
-    # reload has made anew may have lost rows that none of its changes names; one that has made
-    # single keys anew names each.
-    anew = (F.col("outcome") == REBUILT) & F.isnull("key")
-    whole = F.col("operation").isin("truncate", "ddl") | anew
+    # reload has rebuilt may have lost rows that none of its changes names; one that has
+    # rebuilt single keys names each.
+    rebuilt = (F.col("outcome") == REBUILT) & F.isnull("key")
+    whole = F.col("operation").isin("truncate", "ddl") | rebuilt
     if rows.where(whole).limit(1).count():
         return None
     keys = (
@@ -56,7 +56,7 @@ def changed_keys(
     )
     if len(keys) > MOST:
         return None
-    texts = RowTexts(table)
+    texts = CanonicalRows(table)
     images = [image_of(row[0]) for row in keys]
     if not all(texts.has_key(image) for image in images):
         # A late change names a column of the key as it was called before it was renamed.

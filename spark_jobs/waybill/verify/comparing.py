@@ -1,7 +1,7 @@
 """Which keys of a table differ between the database and the lake, found in Spark's tasks.
 
 Each side becomes rows of a key and 128 bits; a row that both sides have is gone after one shuffle.
-What stays is no verdict: rows change while they are read (see `waybill.verify.deciding`).
+What stays is not a verdict: rows change while they are read (see `waybill.verify.deciding`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 from waybill.verify.databases import database_of
 from waybill.verify.pace import Pace
-from waybill.verify.plan import NO_TABLE, Compared, RowTexts, digest, image_of
+from waybill.verify.plan import NO_TABLE, CanonicalRows, Compared, digest, image_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from waybill.connections import Connection
     from waybill.lake import Lake
     from waybill.spec.migration import Migration
-    from waybill.verify.database import Piece
+    from waybill.verify.database import TablePiece
     from waybill.verify.plan import Canonical
 
 SIDES = "key string, digest binary, of_database int, of_lake int"
@@ -38,7 +38,7 @@ PIECES_PER_CONNECTION = 8
 """A task reads some pieces one after the other, so that none of its queries runs for hours."""
 
 
-class Reading(NamedTuple):
+class DatabaseReading(NamedTuple):
     """How the database is read.
 
     Attributes:
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
     shared: str | None
 
 
-class Found(NamedTuple):
+class ComparisonResult(NamedTuple):
     """What a comparison found.
 
     Attributes:
@@ -90,11 +90,11 @@ def differing_keys(
     lake: Lake,
     table: Compared,
     snapshot: int | None,
-    pieces: Sequence[Piece],
-    reading: Reading,
+    pieces: Sequence[TablePiece],
+    reading: DatabaseReading,
     only: frozenset[str] | None,
     limit: int,
-) -> Found:
+) -> ComparisonResult:
     """Compare a table, or some keys of it.
 
     Args:
@@ -119,18 +119,22 @@ def differing_keys(
     finally:
         keys.unpersist()
     totals = tally.totals
-    return Found(totals["database"], totals["lake"], count, sorted(found))
+    return ComparisonResult(totals["database"], totals["lake"], count, sorted(found))
 
 
 def _of_database(
-    lake: Lake, table: Compared, pieces: Sequence[Piece], reading: Reading, tally: Tally
+    lake: Lake,
+    table: Compared,
+    pieces: Sequence[TablePiece],
+    reading: DatabaseReading,
+    tally: Tally,
 ) -> DataFrame:
     tasks = max(1, min(reading.connections, len(pieces)))
     dealt = [list(pieces[i::tasks]) for i in range(tasks)]
     rows_per_second = reading.rows_per_second / tasks
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        texts = RowTexts(table)
+        texts = CanonicalRows(table)
         numbers: list[Any] = [n for batch in batches for n in batch.column(0).to_pylist()]
         count, pace = 0, Pace(rows_per_second)
         rows: list[tuple[str, bytes]] = []
@@ -157,7 +161,7 @@ def _of_lake(
     lake: Lake, table: Compared, snapshot: int, only: frozenset[str] | None, tally: Tally
 ) -> DataFrame:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        texts = RowTexts(table)
+        texts = CanonicalRows(table)
         count = 0
         for batch in batches:
             rows = []
@@ -244,7 +248,7 @@ def lake_rows(
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        texts = RowTexts(table)
+        texts = CanonicalRows(table)
         for batch in batches:
             row_keys = [
                 _lake_key(table, texts, *parts) for parts in zip(*_key_parts(batch), strict=True)
@@ -259,7 +263,7 @@ def lake_rows(
         rows = merged_rows(lake, table, snapshot)
         rows = rows.select(*columns).mapInArrow(light(read), schema)
         collected = rows.collect()
-    texts = RowTexts(table)
+    texts = CanonicalRows(table)
     found: dict[str, LakeRow] = {}
     for key, own, order, deleted, image in collected:
         row = None if deleted else texts.of_image(image_of(image))
@@ -276,8 +280,10 @@ def _key_parts(batch: pa.RecordBatch) -> tuple[list[Any], list[Any]]:
     return batch.column(0).to_pylist(), batch.column(3).to_pylist()
 
 
-def _lake_key(table: Compared, texts: RowTexts, key: str | None, image: str | None) -> str | None:
-    """What `RowTexts.key` writes of a row of the lake or its tombstone; None of an owed delete."""
+def _lake_key(
+    table: Compared, texts: CanonicalRows, key: str | None, image: str | None
+) -> str | None:
+    """What `CanonicalRows.key` writes of a lake row or its tombstone; None of an owed delete."""
     if table.keyed:
         return None if key is None else texts.key_of_image(image_of(key))
     return None if image is None else texts.key(texts.of_image(image_of(image)))

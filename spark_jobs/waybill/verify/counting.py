@@ -15,7 +15,7 @@ from waybill.verify.results import COUNT, TableResult, left_open, time_text
 if TYPE_CHECKING:
     from waybill.lake import Lake
     from waybill.spec.migration import Migration
-    from waybill.verify.database import Database, View
+    from waybill.verify.database import Database, DatabaseView
     from waybill.verify.plan import Compared
 
 
@@ -32,7 +32,7 @@ def count_table(
     table: Compared,
     database: Database,
     first: LakeState,
-    view: View,
+    view: DatabaseView,
     deadline: float,
     progress: Callable[..., Any],
     fixed: bool,

@@ -21,7 +21,7 @@ LOOKED_UP = 500
 """Keys of one query."""
 
 
-class View(NamedTuple):
+class DatabaseView(NamedTuple):
     """A moment of the database that everything was read at.
 
     Attributes:
@@ -37,7 +37,7 @@ class SourceTable(NamedTuple):
     """A table of the database.
 
     Attributes:
-        parts: its name in parts, as SQL quotes them one by one.
+        parts: its name in parts, as SQL quotes each of them.
         columns: in its order.
     """
 
@@ -45,7 +45,7 @@ class SourceTable(NamedTuple):
     columns: tuple[SourceColumn, ...]
 
 
-class Piece(NamedTuple):
+class TablePiece(NamedTuple):
     """A part of a table that one query reads.
 
     Attributes:
@@ -75,7 +75,7 @@ class Database(ABC):
         """A session that reads only and prints values as this class reads them."""
 
     @abstractmethod
-    def begin(self, shared: str | None = None) -> View:
+    def begin(self, shared: str | None = None) -> DatabaseView:
         """Take a read view, in which everything is read until the next one.
 
         Args:
@@ -112,7 +112,7 @@ class Database(ABC):
         """What messages name as database, schema and table, empty where there is none."""
 
     @abstractmethod
-    def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[Piece]:
+    def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[TablePiece]:
         """The table cut into about so many pieces, which together are all of it."""
 
     @abstractmethod
@@ -120,13 +120,13 @@ class Database(ABC):
         """How many rows it has."""
 
     @abstractmethod
-    def rows(self, columns: Sequence[SourceColumn], piece: Piece) -> Iterator[Texts]:
+    def rows(self, columns: Sequence[SourceColumn], piece: TablePiece) -> Iterator[Texts]:
         """The rows of a piece, read while they come."""
 
     @abstractmethod
     def key_piece(
         self, table: SourceTable, key: Sequence[SourceColumn], keys: Sequence[Sequence[str]]
-    ) -> Piece:
+    ) -> TablePiece:
         """The rows that have one of these keys, given by their canonical texts."""
 
     def looked_up(

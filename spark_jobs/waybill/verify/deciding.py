@@ -24,7 +24,7 @@ from waybill.spec.durations import seconds_of
 from waybill.verify.comparing import LakeRow, lake_rows
 from waybill.verify.newest import shown_value
 from waybill.verify.pace import Pace
-from waybill.verify.plan import Canonical, RowTexts, digest, image_of
+from waybill.verify.plan import Canonical, CanonicalRows, digest, image_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -117,7 +117,7 @@ class Difference(NamedTuple):
     seen: Pending
 
 
-class Look(NamedTuple):
+class BothSides(NamedTuple):
     """Both sides of some rows.
 
     Attributes:
@@ -143,7 +143,7 @@ class Look(NamedTuple):
         return self.rows.get(key, (None, 0))
 
 
-class Decided(NamedTuple):
+class DecidedKeys(NamedTuple):
     """What became of the keys that a comparison found.
 
     Attributes:
@@ -235,13 +235,13 @@ class Deciding:
         self._deadline = deadline
         self._progress = progress
         self._fixed = fixed
-        self._texts = RowTexts(table)
+        self._texts = CanonicalRows(table)
 
-    def decide(self, keys: Collection[str], before: Mapping[str, Pending]) -> Decided:
+    def decide(self, keys: Collection[str], before: Mapping[str, Pending]) -> DecidedKeys:
         """Say which of these keys differ.
 
         Args:
-            keys: as `RowTexts.key` writes them.
+            keys: as `CanonicalRows.key` writes them.
             before: what earlier verifications left undecided, by what it is kept under.
         """
         differences: list[Difference] = []
@@ -275,9 +275,9 @@ class Deciding:
                     left.append(key)
                 del pending[key]
         kept = {self._table.place_of(key): mark for key, mark in pending.items()}
-        return Decided(differences, kept, equal)
+        return DecidedKeys(differences, kept, equal)
 
-    def _look(self, keys: Collection[str]) -> Look:
+    def _look(self, keys: Collection[str]) -> BothSides:
         state = self._fixed or lake_state(self._lake, self._spec, self._table)
         ours = lake_rows(self._lake, self._table, state.snapshot, frozenset(keys))
         newest, now = state, ours
@@ -286,19 +286,19 @@ class Deciding:
             now = lake_rows(self._lake, self._table, newest.snapshot, frozenset(keys))
         view = self._database.begin()
         rows = self._rows_of_database(keys)
-        return Look(state, ours, view.clock, time.time(), rows, newest, now)
+        return BothSides(state, ours, view.clock, time.time(), rows, newest, now)
 
-    def _mark(self, key: str, look: Look) -> Pending:
+    def _mark(self, key: str, look: BothSides) -> Pending:
         lake = self._lake_mark(look.ours.get(key), look.state)
         return Pending(_mark(look.theirs(key)), lake, look.clock, look.wall)
 
-    def _pending(self, key: str, look: Look, before: Mapping[str, Pending]) -> Pending:
+    def _pending(self, key: str, look: BothSides, before: Mapping[str, Pending]) -> Pending:
         """What is kept of a row: its first look counts, because more is known of it since then."""
         was, mark = before.get(self._table.place_of(key)), self._mark(key, look)
         same = was is not None and (was.database, was.lake) == (mark.database, mark.lake)
         return was if same and was is not None else mark
 
-    def _known(self, key: str, look: Look, before: Mapping[str, Pending]) -> bool:
+    def _known(self, key: str, look: BothSides, before: Mapping[str, Pending]) -> bool:
         """Whether an earlier verification saw the row as it is, and the lake covers that one."""
         mark = self._pending(key, look, before)
         if mark is not before.get(self._table.place_of(key)):
@@ -306,7 +306,7 @@ class Deciding:
         same = self._lake_mark(look.now.get(key), look.newest) == mark.lake
         return same and covers(look.newest, self._spec, mark.clock, mark.wall) is not None
 
-    def _covering(self, look: Look, count: int) -> LakeState | None:
+    def _covering(self, look: BothSides, count: int) -> LakeState | None:
         """The first visible state that covers a look; None where none came in time."""
         reported = False
         while True:
@@ -369,7 +369,9 @@ class Deciding:
             return image_of(own.key)
         return self._table.key_in_lake(json.loads(key))
 
-    def _difference(self, key: str, look: Look, own: LakeRow | None, seen: Pending) -> Difference:
+    def _difference(
+        self, key: str, look: BothSides, own: LakeRow | None, seen: Pending
+    ) -> Difference:
         row, at = look.theirs(key), self._table.place_of(key)
         in_lake = self._key_in_lake(key, own)
         theirs, ours = row[0], None if own is None else own.row

@@ -69,7 +69,7 @@ def _drops(statement: Statement, name: str) -> bool | None:
     try:
         emptied = emptied_tables(text, statement.dialect)
     except UnreadableStatement:
-        # The merge has said so; it is no proof of anything here.
+        # The merge has said so; it proves nothing here.
         return None
     gone = {named(statement, parts, len(emptied)) for parts in emptied}
     return True if name in gone else None

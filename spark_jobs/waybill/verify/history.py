@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from waybill.verify.results import TableResult
 
 ROWS = 1_000
-"""Differences of a table that are told with their history, as many as the lake keeps. All of them
+"""Differences of a table that are shown with their history, as many as the lake keeps. All of them
 are found in one look at the changes, and stand in memory together."""
 CHANGES = 20
 """The most changes of a row, the newest."""
@@ -24,7 +24,7 @@ FIELDS = (
     *("batch", "topic", "partition", "offset", "index", "operation", "before", "after"),
     *("source_time", "outcome"),
 )
-"""What is told of a change; `waybill changes` tells more."""
+"""What is shown of a change; `waybill changes` shows more."""
 
 
 def with_history(spec: Migration, lake: Lake, results: list[TableResult]) -> list[dict[str, Any]]:

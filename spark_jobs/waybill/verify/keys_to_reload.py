@@ -1,6 +1,6 @@
 """The keys that verifications found to differ, as a reload takes them.
 
-A reload of keys needs them as the lake has them, and rows that can be made anew one by one. Where
+A reload of keys needs them as the lake has them, and rows that can be rebuilt individually. Where
 either is not so, a sentence says what to do instead, and other tables are repaired all the same.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from waybill.spec.migration import Migration
 
 
-class _Line(NamedTuple):
+class _NewestLine(NamedTuple):
     """What the newest verification of rows says of a table, or of one that becomes it with others.
 
     Attributes:
@@ -45,7 +45,7 @@ class _Line(NamedTuple):
 
 
 class _LeftOut(NamedTuple):
-    """Why nothing of a table is made anew.
+    """Why nothing of a table is rebuilt.
 
     Attributes:
         why: the reason, with the name of the table.
@@ -80,7 +80,7 @@ def keys_to_reload(lake: History, spec: Migration, tables: tuple[str, ...]) -> K
 
     Raises:
         ConfigurationError: none is known, a name or pattern is of no table, or rows of none of the
-            tables can be made anew one by one; says what to do instead.
+            tables can be rebuilt individually; says what to do instead.
     """
     named, lines = _named(lake, tables), _newest(lake)
     verify = spec.command("verify", "FILE", "--method", "full")
@@ -135,7 +135,7 @@ def _named(lake: History, tables: tuple[str, ...]) -> list[str]:
 
 
 def _of_table(
-    lake: History, spec: Migration, name: str, state: MergeState, lines: list[_Line]
+    lake: History, spec: Migration, name: str, state: MergeState, lines: list[_NewestLine]
 ) -> _Keys | _LeftOut:
     """The keys that are kept of a table, as the lake has them, or why none can be taken."""
     known = state.table(name)
@@ -153,7 +153,7 @@ def _of_table(
     return _Keys(frozenset(texts), kept, unsure)
 
 
-def _warnings(spec: Migration, name: str, found: _Keys, lines: list[_Line]) -> list[str]:
+def _warnings(spec: Migration, name: str, found: _Keys, lines: list[_NewestLine]) -> list[str]:
     """What a person should know about the keys of a table."""
     again = spec.command("run", "FILE", "--reload", name)
     differing = sum(line.differing for line in lines)
@@ -174,7 +174,7 @@ def _warnings(spec: Migration, name: str, found: _Keys, lines: list[_Line]) -> l
 
 
 def _whole(spec: Migration, name: str) -> str:
-    """The way out where rows of a table cannot be rebuilt one by one."""
+    """The way out where rows of a table cannot be rebuilt individually."""
     return f"rebuild the whole table, `{spec.command('run', 'FILE', '--reload', name)}`"
 
 
@@ -207,7 +207,7 @@ def _why_not(
     return None
 
 
-def _newest(lake: History) -> dict[str, list[_Line]]:
+def _newest(lake: History) -> dict[str, list[_NewestLine]]:
     """The newest verification that compared rows, of each table and of each that becomes one."""
     name = lake.log(NAME)
     if not lake.exists(name):
@@ -222,15 +222,15 @@ def _newest(lake: History) -> dict[str, list[_Line]]:
         label = row["table"]
         if label not in newest or newest[label][0] < row["time"]:
             newest[label] = row["time"], row["verification"], figures
-    found: dict[str, list[_Line]] = {}
+    found: dict[str, list[_NewestLine]] = {}
     for label, (_, verification, figures) in sorted(newest.items()):
         one_text = figures.get("one_text", False)
-        line = _Line(verification, label, figures["differing"], one_text)
+        line = _NewestLine(verification, label, figures["differing"], one_text)
         found.setdefault(figures["table"], []).append(line)
     return found
 
 
-def _keys(lake: History, known: TableState, line: _Line) -> _Keys | None:
+def _keys(lake: History, known: TableState, line: _NewestLine) -> _Keys | None:
     """The keys that are kept of a line; None where one lacks values, because `map` masks them."""
     wanted = {"kind": ["difference"], "verification": [line.verification], "table": [line.label]}
     bodies = (json.loads(row["body"]) for row in lake.scan(lake.log(NAME), ["body"], wanted))

@@ -1,7 +1,7 @@
 """MySQL, MariaDB and what speaks their protocol as the source of a verification.
 
 The server sends every value of a plain query as text. Where its text would round or cut a value
-(FLOAT, DOUBLE with digits) or is no text (BIT, BINARY, geometry, VECTOR), the query asks for
+(FLOAT, DOUBLE with digits) or is not a text (BIT, BINARY, geometry, VECTOR), the query asks for
 another form. Sessions cannot share a view: each piece is read in a view of its own, which is exact
 all the same, because rows that differ are looked at once more (`waybill.verify.deciding`).
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.errors import Code, ConfigurationError, UnreachableError
 from waybill.types import UNKNOWN, LogicalType, parse_type
 from waybill.verify.canonical import MYSQL, SourceColumn, is_vector, literal_text
-from waybill.verify.database import Database, Piece, SourceTable, Texts, View
+from waybill.verify.database import Database, DatabaseView, SourceTable, TablePiece, Texts
 from waybill.verify.mysql_tls import refuses_tls, tls_of, unusable
 
 if TYPE_CHECKING:
@@ -122,11 +122,11 @@ class MySQL(Database):
             cursor.execute(statement, values or None)
             return list(cursor.fetchall())
 
-    def begin(self, shared: str | None = None) -> View:
+    def begin(self, shared: str | None = None) -> DatabaseView:
         """See `Database.begin`."""
         self._fetch("ROLLBACK")
         self._fetch("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        return View(self.clock(), self._position())
+        return DatabaseView(self.clock(), self._position())
 
     def _position(self) -> str | None:
         """The binlog's position: exactly the view's in MariaDB, right after it in MySQL."""
@@ -174,17 +174,17 @@ class MySQL(Database):
         """See `Database.identity`."""
         return parts[0], "", parts[-1]
 
-    def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[Piece]:
+    def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[TablePiece]:
         """Ranges of the first column of the key, where it is an integer; else all in one."""
         source = _from(table)
         first = key[0] if key else None
         column = next((c for c in table.columns if c.name == first), None)
         if column is None or not column.type.is_integer or about < 2:
-            return [Piece(source)]
+            return [TablePiece(source)]
         name = _quoted(column.name)
         low, high = self._fetch(f"SELECT MIN({name}), MAX({name}) FROM {source}")[0]
         if low is None or high is None:
-            return [Piece(source)]
+            return [TablePiece(source)]
         least, most = int(low), int(high)
         parts = max(1, min(about, most - least + 1))
         starts = sorted({least + (most - least + 1) * i // parts for i in range(parts)})
@@ -193,14 +193,14 @@ class MySQL(Database):
             # The first and the last one are open: rows may come before and behind them meanwhile.
             where = [f"{name} >= {start}"] if i else []
             where += [f"{name} < {starts[i + 1]}"] if i + 1 < len(starts) else []
-            pieces.append(Piece(source, " AND ".join(where)))
+            pieces.append(TablePiece(source, " AND ".join(where)))
         return pieces
 
     def count(self, table: SourceTable) -> int:
         """See `Database.count`."""
         return int(self._fetch(f"SELECT COUNT(*) FROM {_from(table)}")[0][0])
 
-    def rows(self, columns: Sequence[SourceColumn], piece: Piece) -> Iterator[Texts]:
+    def rows(self, columns: Sequence[SourceColumn], piece: TablePiece) -> Iterator[Texts]:
         """See `Database.rows`."""
         names = ", ".join(map(_selected, columns))
         condition = f" WHERE {piece.where}" if piece.where else ""
@@ -213,7 +213,7 @@ class MySQL(Database):
 
     def key_piece(
         self, table: SourceTable, key: Sequence[SourceColumn], keys: Sequence[Sequence[str]]
-    ) -> Piece:
+    ) -> TablePiece:
         """See `Database.key_piece`."""
         names = ", ".join(_quoted(column.name) for column in key)
         rows = ", ".join(
@@ -222,7 +222,7 @@ class MySQL(Database):
             + ")"
             for values in keys
         )
-        return Piece(_from(table), f"({names}) IN ({rows})")
+        return TablePiece(_from(table), f"({names}) IN ({rows})")
 
     def _literal(self, column: SourceColumn, canonical: str) -> str:
         text = literal_text(column, canonical)
@@ -284,8 +284,8 @@ def _selected(column: SourceColumn) -> str:
 def _double_of_float(text: str) -> str:
     """A number of 32 bits as what the server compares a FLOAT as: the double of the same value.
 
-    A FLOAT that shows as 0.1 is 0.10000000149…, and equals no 0.1. A text that is no number is of
-    no row.
+    A FLOAT that shows as 0.1 is 0.10000000149…, and equals no 0.1. A text that is not a number is
+    of no row.
     """
     try:
         (value,) = struct.unpack("<f", struct.pack("<f", float(text)))

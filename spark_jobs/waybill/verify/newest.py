@@ -23,7 +23,7 @@ FAILED: Outcome = "not verified"
 
 
 def shown_value(text: str | None, is_shown: bool) -> str | None:
-    """A value as people are told it: the lake may have one from before it was masked."""
+    """A value as people see it: the lake may have one from before it was masked."""
     return text if text is None or is_shown else MASKED
 
 
@@ -37,7 +37,7 @@ def label_of(table: str, shard: str | None) -> str:
     return table if shard is None else f"{table} of {shard}"
 
 
-class Line(Protocol):
+class VerifiedLine(Protocol):
     """What a verification says of a table in one of its lines."""
 
     @property
@@ -49,7 +49,7 @@ class Line(Protocol):
         """What was compared."""
 
 
-OneLine = TypeVar("OneLine", bound=Line)
+OneLine = TypeVar("OneLine", bound=VerifiedLine)
 
 
 def distinct(lines: Sequence[OneLine], rows: Callable[[OneLine], int]) -> list[OneLine]:

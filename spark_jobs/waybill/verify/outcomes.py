@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAMED = 5
 """Tables that could not be verified that an error names with the reason; of more only the number
-is told."""
+is given."""
 
 
 def summary(result: TableResult) -> str:

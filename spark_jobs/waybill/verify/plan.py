@@ -1,4 +1,4 @@
-"""What of a merged table is compared with what of its source table, and how a row is told."""
+"""What of a merged table is compared with what of its source table, and how a row is written."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Compared(NamedTuple):
         """What a row is kept under by its key: a digest where the key has masked values.
 
         Args:
-            key: as `RowTexts.key` writes it.
+            key: as `CanonicalRows.key` writes it.
         """
         return digest((key,)).hex() if self._has_masks_in_key else key
 
@@ -267,7 +267,7 @@ def _is_comparable(mask: Mask | None, column: SourceColumn, declared: LogicalTyp
     return has_one_text(column) and has_one_text(column._replace(type=declared))
 
 
-class RowTexts:
+class CanonicalRows:
     """Makes canonical rows of a table of what either side tells.
 
     Args:
@@ -308,7 +308,7 @@ class RowTexts:
         return tuple(masked)
 
     def of_image(self, image: Mapping[str, str | None]) -> Canonical:
-        """A row of the lake; what the source never told of it is null."""
+        """A row of the lake; what the source never stated of it is null."""
         return tuple(
             None if (text := image.get(name)) is None else canonical(text)
             for name, canonical in zip(self._names, self._lake, strict=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.errors import Code, ConfigurationError, UnreachableError
 from waybill.types import UNKNOWN, LogicalType, parse_type
 from waybill.verify.canonical import POSTGRESQL, SourceColumn, literal_text
-from waybill.verify.database import Database, Piece, SourceTable, Texts, View
+from waybill.verify.database import Database, DatabaseView, SourceTable, TablePiece, Texts
 
 if TYPE_CHECKING:
     import psycopg
@@ -121,7 +121,7 @@ class PostgreSQL(Database):
             found: list[tuple[Any, ...]] = self._session.execute(statement, values).fetchall()
             return found
 
-    def begin(self, shared: str | None = None) -> View:
+    def begin(self, shared: str | None = None) -> DatabaseView:
         """See `Database.begin`."""
         from psycopg import sql
 
@@ -133,7 +133,7 @@ class PostgreSQL(Database):
                 self._session.execute(text)
         # The first query takes the view; the clock that it tells is read after it was taken.
         self._fetch("SELECT 1")
-        return View(self.clock(), self._position())
+        return DatabaseView(self.clock(), self._position())
 
     def _position(self) -> str:
         statement = (
@@ -178,7 +178,7 @@ class PostgreSQL(Database):
         schema = parts[-2] if len(parts) > 1 else "public"
         return self._database, schema, parts[-1]
 
-    def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[Piece]:
+    def pieces(self, table: SourceTable, key: Sequence[str], about: int) -> list[TablePiece]:
         """Ranges of blocks, which are exact inside of one view whatever the key is."""
         oid = self._fetch("SELECT to_regclass(%s)::oid", self._from(table).as_string(None))[0][0]
         leaves = self._fetch(_LEAVES, oid, oid, oid)
@@ -192,7 +192,7 @@ class PostgreSQL(Database):
                 where = f"ctid >= '({start},0)'::tid" if start else ""
                 if end is not None:
                     where += f"{' AND ' if where else ''}ctid < '({end},0)'::tid"
-                found.append(Piece(source, where))
+                found.append(TablePiece(source, where))
         return found
 
     def count(self, table: SourceTable) -> int:
@@ -207,7 +207,7 @@ class PostgreSQL(Database):
     def _from(table: SourceTable) -> sql.Identifier:
         return _identifier(table.parts)
 
-    def rows(self, columns: Sequence[SourceColumn], piece: Piece) -> Iterator[Texts]:
+    def rows(self, columns: Sequence[SourceColumn], piece: TablePiece) -> Iterator[Texts]:
         """See `Database.rows`."""
         from psycopg import sql
 
@@ -220,7 +220,7 @@ class PostgreSQL(Database):
 
     def key_piece(
         self, table: SourceTable, key: Sequence[SourceColumn], keys: Sequence[Sequence[str]]
-    ) -> Piece:
+    ) -> TablePiece:
         """See `Database.key_piece`."""
         from psycopg import sql
 
@@ -235,7 +235,7 @@ class PostgreSQL(Database):
             for values in keys
         )
         where = sql.SQL("({}) IN ({})").format(names, rows).as_string(self._session)
-        return Piece(self._from(table).as_string(None), where)
+        return TablePiece(self._from(table).as_string(None), where)
 
 
 _WORDS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
@@ -250,7 +250,7 @@ _TAKEN = (
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "target_session_attrs"),
     *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "gssencmode"),
 )
-"""What of a connection's extra libpq is told."""
+"""Which of a connection's extra settings are passed to libpq."""
 
 
 def _identifier(parts: Sequence[str]) -> sql.Identifier:

@@ -56,7 +56,7 @@ class TargetResult(NamedTuple):
     sentence: str
 
 
-class _Part(NamedTuple):
+class _RecordedPart(NamedTuple):
     """A part as the record has it."""
 
     batch: str
@@ -84,7 +84,7 @@ def verify_published(
     for target in spec.publish:
         columns = ["batch", "place", "messages", "sha256"]
         found = lake.scan(published, columns, {"target": [target.label]})
-        parts = [_Part(*(row[name] for name in columns)) for row in found]
+        parts = [_RecordedPart(*(row[name] for name in columns)) for row in found]
         if target.kafka is not None:
             result = _topic(lake, target.label, target.kafka, parts)
         else:
@@ -119,7 +119,7 @@ def check_published(results: Sequence[TargetResult]) -> None:
         raise DifferenceError(message, code=Code.PUBLISHED_CHANGED)
 
 
-def _files(lake: Lake, label: str, parts: Sequence[_Part]) -> TargetResult:
+def _files(lake: Lake, label: str, parts: Sequence[_RecordedPart]) -> TargetResult:
     """Files are whole if they have the bytes that were written."""
     known = {part.place: part.sha256 for part in parts}
     places = sorted(known)
@@ -146,13 +146,15 @@ def _files(lake: Lake, label: str, parts: Sequence[_Part]) -> TargetResult:
     return TargetResult(label, len(places), messages, len(wrong), 0, 0, sentence)
 
 
-def _topic(lake: Lake, label: str, target: KafkaTarget, parts: Sequence[_Part]) -> TargetResult:
+def _topic(
+    lake: Lake, label: str, target: KafkaTarget, parts: Sequence[_RecordedPart]
+) -> TargetResult:
     """A topic is whole if it has every message as often as the outbox."""
     parts, deleted = _of_outbox(lake, label, parts)
     whole, expired = available(target.connection, [json.loads(part.place) for part in parts])
     messages = sum(part.messages for part in parts)
     if expired or not whole:
-        # Which messages the brokers have deleted the record of parts does not tell one by one.
+        # The record of parts does not show which single messages the brokers have deleted.
         sentence = "the brokers have deleted messages since" if expired else ""
         return TargetResult(label, 0, messages, 0, expired, 0, sentence)
     batches = {part.batch for part in parts} if deleted else None
@@ -185,7 +187,9 @@ def _topic(lake: Lake, label: str, target: KafkaTarget, parts: Sequence[_Part]) 
     )
 
 
-def _of_outbox(lake: Lake, label: str, parts: Sequence[_Part]) -> tuple[Sequence[_Part], int]:
+def _of_outbox(
+    lake: Lake, label: str, parts: Sequence[_RecordedPart]
+) -> tuple[Sequence[_RecordedPart], int]:
     """The parts whose messages are all in the outbox, and how many others there are.
 
     They are all there unless upkeep has deleted some.

@@ -28,7 +28,7 @@ KEPT = 1_000
 COUNT = ""
 """The key under which an undecided number of rows is kept; no row has it."""
 TRIES = 5
-"""How often a result is recorded anew where another verification or the upkeep was faster."""
+"""How often a result is recorded again where another verification or the upkeep was faster."""
 
 _OF_KEYS = ("by_key", "one_text")
 """What a reload of keys is to know of a result, and whoever proposes one."""
@@ -69,7 +69,7 @@ class TableResult(NamedTuple):
         outcome: whether it was compared; if not, `sentence` says why.
         transient: whether it was not verified because of what may pass.
         shown: the columns whose values are shown, see `Compared.shown`.
-        by_key: whether rows that differ can be made anew one by one, as their keys are known.
+        by_key: whether rows that differ can be rebuilt individually, as their keys are known.
         one_text: whether messages write a key as it is kept here of a row that the lake lacks.
     """
 
@@ -116,7 +116,7 @@ class TableResult(NamedTuple):
 def values_shown(
     values: Mapping[str, str | None], shown: frozenset[str] | None
 ) -> dict[str, str | None]:
-    """Values by columns, as people are told them.
+    """Values by columns, as people see them.
 
     Args:
         values: as the lake has them.

@@ -20,7 +20,7 @@ from waybill.suggestions import unknown
 from waybill.verify.changed_keys import changed_keys
 from waybill.verify.comparing import (
     PIECES_PER_CONNECTION,
-    Reading,
+    DatabaseReading,
     differing_keys,
     with_unlisted,
 )
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
     from waybill.lake import Lake
     from waybill.spec.migration import Migration
     from waybill.spec.verification import Verify
-    from waybill.verify.database import Database, Piece
+    from waybill.verify.database import Database, TablePiece
     from waybill.verify.newest import Outcome
     from waybill.verify.plan import Compared
 
 LOOKED_INTO = 10_000
-"""Keys of a table that are looked into; of more that differ only the number is told."""
+"""Keys of a table that are looked into; of more that differ only the number is reported."""
 PIECES_OF_KEYS = 5_000
 NOT_COUNTED = "not counted, because map chooses its rows: `--method full` compares all of them"
 
 _log = logging.getLogger("waybill")
 
 
-class Asked(NamedTuple):
+class VerifyRequest(NamedTuple):
     """What somebody wants to have verified.
 
     Attributes:
@@ -75,7 +75,7 @@ class Asked(NamedTuple):
 def run_verify(
     spec: Migration,
     lake: Lake,
-    asked: Asked | None = None,
+    asked: VerifyRequest | None = None,
     progress: Callable[..., Any] = _log.info,
 ) -> list[TableResult]:
     """Compare the merged tables with the database that they come from, and keep what was found.
@@ -96,7 +96,7 @@ def run_verify(
         UnreachableError: the database does not answer; what was found before is kept.
         ConflictError: others record what they find all the time; what was found before is kept.
     """
-    asked = asked or Asked()
+    asked = asked or VerifyRequest()
     verify = needed_verify(spec)
     if not lake.exists(lake.log("merges")):
         again = spec.command("run", "FILE")
@@ -118,7 +118,9 @@ def run_verify(
         recording = Recording(lake, verification)
         try:
             for table in with_unlisted(lake, spec, tables):
-                one = _Table(lake, spec, verify, table, database, deadline, progress, asked.as_of)
+                one = _VerifiedTable(
+                    lake, spec, verify, table, database, deadline, progress, asked.as_of
+                )
                 found: list[TableResult] = []
                 try:
                     for result in one.results(method):
@@ -168,7 +170,7 @@ def needed_verify(spec: Migration) -> Verify:
     return spec.verify
 
 
-class _Table:
+class _VerifiedTable:
     """One table of a verification."""
 
     def __init__(
@@ -199,7 +201,7 @@ class _Table:
             result = result._replace(sentence=sentence)
         yield result
         if some and self._table.where is None:
-            # What no change told of may show in the number of rows.
+            # What no change stated may show in the number of rows.
             yield self._result("counts")
 
     def _result(self, method: Method) -> TableResult:
@@ -293,7 +295,7 @@ class _Table:
         if shared is None:
             # Nobody reads in it, and it would keep old rows from being cleaned up.
             self._database.release()
-        reading = Reading(
+        reading = DatabaseReading(
             self._database.connection,
             self._verify.connections,
             self._verify.rows_per_second,
@@ -394,7 +396,7 @@ class _Table:
             return None
         return changed_keys(self._lake, self._table, identity, after, first.changes)
 
-    def _pieces(self, only: frozenset[str] | None) -> list[Piece]:
+    def _pieces(self, only: frozenset[str] | None) -> list[TablePiece]:
         source = self._table.source
         assert source is not None, "only existing tables are read"
         if only is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
-from waybill.sources.kafka.positions import Range
-from waybill.sources.kafka.reader import RangeOptions, Read, read_ranges
+from waybill.sources.kafka.positions import OffsetRange
+from waybill.sources.kafka.reader import RangeOptions, ReadRange, read_ranges
 from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ORIGIN_HEADERS = ("waybill-batch", "waybill-source")
 """Headers that a target may add, which no message of the outbox has."""
 
 
-def available(connection: str, places: Sequence[dict[str, Any]]) -> tuple[list[Range], int]:
+def available(connection: str, places: Sequence[dict[str, Any]]) -> tuple[list[OffsetRange], int]:
     """What to read of each partition, and of how many parts the brokers have deleted some.
 
     Args:
@@ -45,18 +45,20 @@ def available(connection: str, places: Sequence[dict[str, Any]]) -> tuple[list[R
     return ranges, cut
 
 
-def _spans(places: Sequence[dict[str, Any]]) -> list[Range]:
+def _spans(places: Sequence[dict[str, Any]]) -> list[OffsetRange]:
     """From the first to the last offset of each partition."""
-    found: dict[tuple[str, int], Range] = {}
+    found: dict[tuple[str, int], OffsetRange] = {}
     for place in places:
         for number, (first, last) in place["offsets"].items():
             where = (place["topic"], int(number))
-            before = found.get(where, Range(*where, first, last + 1))
-            found[where] = Range(*where, min(before.start, first), max(before.end, last + 1))
+            before = found.get(where, OffsetRange(*where, first, last + 1))
+            found[where] = OffsetRange(*where, min(before.start, first), max(before.end, last + 1))
     return [found[where] for where in sorted(found)]
 
 
-def topic_messages(lake: Lake, connection: str, ranges: Sequence[Range], origin: bool) -> DataFrame:
+def topic_messages(
+    lake: Lake, connection: str, ranges: Sequence[OffsetRange], origin: bool
+) -> DataFrame:
     """Every message of some ranges, as `SIDES`.
 
     Args:
@@ -70,7 +72,7 @@ def topic_messages(lake: Lake, connection: str, ranges: Sequence[Range], origin:
     left_out = ORIGIN_HEADERS if origin else ()
     tasks = [[span] for span in ranges]
 
-    def ignore(_: Range, __: Read) -> None:
+    def ignore(_: OffsetRange, __: ReadRange) -> None:
         """What a range held is counted by its messages."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -124,7 +124,7 @@ def tombstones(lake: Lake) -> list[tuple]:
 def history_of(file: Path, key: str, capsys) -> list[tuple]:
     """What `waybill changes --key` says of a row."""
     capsys.readouterr()
-    tables.changes_command(file, tables.Wanted(None, key, 100), as_json=True)
+    tables.changes_command(file, tables.ChangeFilter(None, key, 100), as_json=True)
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return [(line["operation"], line["batch"], line["outcome"]) for line in found]
 

@@ -124,7 +124,7 @@ def as_before(self: Lake, qualified, schema, aside, properties=None):
     """Makes a merged table as earlier versions did."""
     own = {QUALIFIED: qualified, **(properties or {})}
     table = self.ensure(self.merged(qualified), schema, (), own)
-    return table, self.metadata(table).layout
+    return table, self.metadata(table).shape
 
 
 @pytest.mark.parametrize("keep", ["0s", "90d", None])

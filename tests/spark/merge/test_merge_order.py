@@ -124,7 +124,7 @@ def test_the_changes_of_a_row_are_reported_as_they_were_merged(
         yield lake
 
     monkeypatch.setattr(tables, "look_into", opened)
-    tables.changes_command(path, tables.Wanted(None, "1", 100), as_json=True)
+    tables.changes_command(path, tables.ChangeFilter(None, "1", 100), as_json=True)
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(change["partition"], change["outcome"]) for change in documents] == [
         (1, "superseded: t/0/9/0 is newer"),

@@ -174,10 +174,10 @@ def test_columns_that_wait_for_a_branch_are_left_to_the_next_merge(lake: Lake, m
     table = lake.merged("shop.t")
     name = add_future(lake, table, "n", "string", {})
     clear_abandoned(lake, table)
-    assert name in lake.metadata(table).layout.types
+    assert name in lake.metadata(table).shape.types
     feed(lake, "b2", 2, "t")
     merge(lake, spec, "b2")
-    assert name not in lake.metadata(table).layout.types
+    assert name not in lake.metadata(table).shape.types
 
 
 @pytest.mark.parametrize(

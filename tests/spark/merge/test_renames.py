@@ -48,7 +48,7 @@ def columns(lake: Lake) -> list[str]:
 
 
 def ids(lake: Lake) -> dict[str, int]:
-    fields = lake.metadata(lake.merged("shop.t")).layout.schema["fields"]
+    fields = lake.metadata(lake.merged("shop.t")).shape.schema["fields"]
     return {field["name"]: field["id"] for field in fields}
 
 

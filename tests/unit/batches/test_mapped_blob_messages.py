@@ -18,13 +18,15 @@ from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
 from waybill.lake_columns import CHANGES
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Added, Join, Rule, Rules
+from waybill.mapping.rules import Added, Join, MappingRule, Rules
 from waybill.records import Message, TableSchema
 from waybill.tables import TableRules
 
 BLOB = registry.get("datahub-blob")
 EVENT = {"op_": "operation", "seq_": "sequence", "at_": "source_time"}
-RULES = Rules(of_tables=(Rule(("*",), add={name: Added(kind) for name, kind in EVENT.items()}),))
+RULES = Rules(
+    of_tables=(MappingRule(("*",), add={name: Added(kind) for name, kind in EVENT.items()}),)
+)
 OF_UPDATE = {"op_": "update", "seq_": "5", "at_": "2020-11-14T07:45:32Z"}
 OLD, NEW = {"id": "1", "v": "a"}, {"id": "1", "v": "b", **OF_UPDATE}
 
@@ -131,7 +133,7 @@ def test_the_row_that_a_delete_removed_has_them():
 def test_a_truncate_of_a_joined_table_deletes_its_rows_whether_or_not_rows_are_chosen(where):
     """One by one and in bulk; its message has the columns of the table."""
     join = Join("of_table", True)
-    rules = Rules(of_tables=(Rule(("*",), {"table": "all"}, where=where, join=join),))
+    rules = Rules(of_tables=(MappingRule(("*",), {"table": "all"}, where=where, join=join),))
     decoder = BLOB.decoder(BLOB.decode_settings(), TableRules())
     (change,) = decode_message(decoder, message(0, "TRUNCATE"))
     assert change.schema.columns

@@ -17,7 +17,7 @@ from waybill.bootstrap.table_definitions import (
     whole_schema,
 )
 from waybill.bootstrap.table_rows import READ, RowsOfTable
-from waybill.merge.columns import Column as LakeColumn
+from waybill.merge.columns import MergedColumn
 from waybill.merge.state import TableState
 from waybill.order import order_key, read_order_key, read_position
 from waybill.records import Column, intern_schema
@@ -149,7 +149,7 @@ def test_a_table_has_each_column_as_its_newest_change_described_it():
     names = ("id", "old", "gone", "v", "declared")
     state = TableState(
         key=("id",),
-        columns=tuple(LakeColumn(name, name, "string") for name in names),
+        columns=tuple(MergedColumn(name, name, "string") for name in names),
         dropped={"gone": ORDERED},
     )
     found = whole_schema(state, [schema(wide), schema(id_, small, old, gone)])

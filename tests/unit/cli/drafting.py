@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.unit.inprocess.test_detect import case_of, messages_of
-from waybill.cli.init import Beginning, init_command
+from waybill.cli.init import InitOptions, init_command
 from waybill.inprocess.kafka_files import MessageFile
 from waybill.protocol import Encoded
 
@@ -52,7 +52,7 @@ def drafted(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any
     code = 0
     capsys.readouterr()
     try:
-        init_command(Beginning(**options, json=True))
+        init_command(InitOptions(**options, json=True))
     except SystemExit as end:
         code = int(str(end.code))
     data: dict[str, Any] = json.loads(capsys.readouterr().out)

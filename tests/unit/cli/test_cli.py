@@ -259,7 +259,7 @@ def test_a_few_messages_load_no_heavy_library(command, messages):
         ),
         (
             *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--set", "to.x=1"),),
-            "to.x is no setting of canal",
+            "to.x is not a setting of canal",
         ),
         (
             *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--schemas", "s"),),
@@ -345,7 +345,7 @@ def test_all_problems_of_a_migration_are_reported(tmp_path):
     assert done.stderr.decode().splitlines() == [
         f"waybill: WB-1001: {file}:1: name - use lower-case letters, digits and _, starting with a "
         "letter",
-        f"{file}:3: publsh is no known field; did you mean 'publish'?",
+        f"{file}:3: publsh is not a known field; did you mean 'publish'?",
     ]
 
 

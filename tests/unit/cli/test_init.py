@@ -16,7 +16,7 @@ from tests.unit.cli.drafting import decided, drafted, wrong
 from tests.unit.cli.test_init_conversation import canal, maxwell
 from waybill.cli.drafts import file_sample
 from waybill.cli.drafts.source_look import SAMPLE, look
-from waybill.cli.init import Beginning, init_command
+from waybill.cli.init import InitOptions, init_command
 from waybill.errors import ConfigurationError, WaybillError
 from waybill.spec.file import load_migration
 
@@ -35,7 +35,7 @@ def lines(*messages: object) -> bytes:
 def refused(**options: object) -> str:
     """The one sentence that it ends with."""
     with pytest.raises(WaybillError) as error:
-        init_command(Beginning(**options, json=True))
+        init_command(InitOptions(**options, json=True))
     assert error.value.exit_code in (1, 2)
     assert "\n" not in str(error.value)
     assert list(Path().glob("*.yaml")) == []
@@ -164,9 +164,9 @@ def test_no_file_is_replaced_unless_asked_to(capsys):
     Path("t.jsonl").write_bytes(lines(*map(canal, range(3))))
     Path("t.yaml").write_text("precious")
     with pytest.raises(ConfigurationError, match=r"t\.yaml is there already.*--force"):
-        init_command(Beginning("t.jsonl", json=True))
+        init_command(InitOptions("t.jsonl", json=True))
     with pytest.raises(ConfigurationError, match="there already"):
-        init_command(Beginning("no_source", output=Path("t.yaml"), json=True))
+        init_command(InitOptions("no_source", output=Path("t.yaml"), json=True))
     assert Path("t.yaml").read_text() == "precious"
     assert drafted(capsys, source="t.jsonl", force=True)["code"] == 0
     assert load_migration("t.yaml").name == "t"
@@ -186,7 +186,7 @@ def test_a_file_that_appears_meanwhile_stays(monkeypatch):
 
     monkeypatch.setattr(init, "migration_text", late)
     with pytest.raises(ConfigurationError, match="there already"):
-        init_command(Beginning("t.jsonl", json=True))
+        init_command(InitOptions("t.jsonl", json=True))
     assert Path("t.yaml").read_text() == "precious"
     assert sorted(path.name for path in Path().iterdir()) == ["t.jsonl", "t.yaml"]
 
@@ -288,7 +288,7 @@ def test_places_that_are_none(tmp_path):
     )
     assert "the name 'No'" in refused(source="t.jsonl", name="No")
     assert "did you mean 'canal'" in refused(source="t.jsonl", targets=["cannal"])
-    assert "no setting of canal" in refused(
+    assert "not a setting of canal" in refused(
         source="t.jsonl", targets=["canal"], settings=["to.shape=x"]
     )
     assert "name one with --to" in refused(source="t.jsonl", settings=["to.shape=x"])

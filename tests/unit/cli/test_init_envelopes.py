@@ -14,7 +14,7 @@ from waybill.cli.drafts.reading import SeveralFit, read
 from waybill.cli.drafts.source_look import look
 from waybill.cli.drafts.target_trial import TargetTrial, try_target
 from waybill.cli.findings import WRONG
-from waybill.cli.init import Beginning, _rules, _settings
+from waybill.cli.init import InitOptions, _rules, _settings
 from waybill.cli.options import schemas_in
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
@@ -48,7 +48,7 @@ def attempt(*given):
 @pytest.mark.parametrize(("name", "path"), CASES, ids=lambda v: getattr(v, "stem", v))
 def test_every_golden_case_becomes_a_file_that_can_be_read(tmp_path, name, path):
     """Its envelope is found, or two fit; with every proposal taken it is a file."""
-    given = Beginning(**golden_options(tmp_path, path))
+    given = InitOptions(**golden_options(tmp_path, path))
     settings = _settings(given.settings)["from"]
     schemas = None if given.schemas is None else schemas_in(given.schemas)
     found = look(given.source, None, "", 1000)

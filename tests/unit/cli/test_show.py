@@ -235,7 +235,7 @@ def test_a_pipe_is_shown_as_it_comes(waybill):
         (("-", "--from", "canal", "--only", "x"), "write one of changes, refused, skipped"),
         (("-", "--from", "canal", "--offset", "9-7"), "write 7, 7-9, 7- or -9"),
         (("-", "--from", "canal", "--layout", "x"), "known: lines, kcat, parquet, whole"),
-        (("-", "--from", "canal", "--set", "x=1"), "from.x is no setting of canal"),
+        (("-", "--from", "canal", "--set", "x=1"), "from.x is not a setting of canal"),
         (("-", "--from", "canal", "--set", "x"), "write --set KEY=VALUE"),
         (("-", "--from", "canal", "--layout", "parquet"), "Parquet is read from a file"),
     ],

@@ -7,15 +7,17 @@ import pytest
 from waybill.convert.mapped_names import NAMES, Met, keep_names
 from waybill.convert.plan import EncodePlan
 from waybill.errors import ConfigurationError
-from waybill.mapping.rules import Rule, Rules
+from waybill.mapping.rules import MappingRule, Rules
 from waybill.records import TableSchema
 from waybill.report import SOURCES, StageReport
 
-RULES = Rules(of_tables=(Rule(("*",), {"table": "{table}_x"}),))
-TO_B = Rules(of_tables=(Rule(("s.a",), {"table": "b"}),))
-C_TO_B = Rules(of_tables=(Rule(("s.c",), {"table": "b"}),))
-SWAP = Rules(of_tables=(Rule(("s.a",), {"table": "b"}), Rule(("s.b",), {"table": "a"})))
-MASKS = Rules(of_tables=(Rule(("*",), drop=("x",)),))
+RULES = Rules(of_tables=(MappingRule(("*",), {"table": "{table}_x"}),))
+TO_B = Rules(of_tables=(MappingRule(("s.a",), {"table": "b"}),))
+C_TO_B = Rules(of_tables=(MappingRule(("s.c",), {"table": "b"}),))
+SWAP = Rules(
+    of_tables=(MappingRule(("s.a",), {"table": "b"}), MappingRule(("s.b",), {"table": "a"}))
+)
+MASKS = Rules(of_tables=(MappingRule(("*",), drop=("x",)),))
 A_IS_B, B_IS_A, B_IS_B = {"s.b\ns.a": "s.a"}, {"s.a\ns.b": "s.b"}, {"s.b\ns.b": "s.b"}
 BOTH = r"s\.\w and s\.\w one name, s\.b"
 
@@ -66,7 +68,7 @@ def test_a_lake_of_before_has_kept_the_names_of_tables_that_stay_apart():
 
 
 def test_a_mapping_that_leaves_names_as_they_are_keeps_none():
-    assert kept({}, {}, {}, Rules(of_tables=(Rule(("*",), drop=("x",)),))) == {}
+    assert kept({}, {}, {}, Rules(of_tables=(MappingRule(("*",), drop=("x",)),))) == {}
     assert kept({SOURCES: {"s.a": "s.a_x"}}, {}, {}, Rules(shadows=True)) == {}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from waybill.cli.driver import TOKEN, Given, driver_command
+from waybill.cli.driver import TOKEN, DriverOptions, driver_command
 from waybill.driver.client import ask
 from waybill.errors import ConfigurationError, DriverError
 
@@ -74,13 +74,15 @@ def test_a_token_that_no_request_can_carry_is_refused_and_not_shown(token) -> No
     ],
 )
 def test_what_is_no_address_is_said(url) -> None:
-    assert "is no address of a driver" in refused(ask, url, SECRET, {}, print)
+    assert "is not the address of a driver" in refused(ask, url, SECRET, {}, print)
 
 
 @pytest.mark.parametrize("body", [b"<html>log in</html>", b"[]", b"\xff"])
 def test_another_server_is_not_taken_for_a_driver(body) -> None:
     with server(body) as url:
-        assert "is no driver, but a proxy or another server" in refused(ask, url, SECRET, {}, print)
+        assert "is not a driver but a proxy or another server" in refused(
+            ask, url, SECRET, {}, print
+        )
 
 
 def test_an_answer_that_ends_in_a_line_may_be_asked_for_again() -> None:
@@ -101,7 +103,7 @@ def test_a_token_of_words_is_carried() -> None:
 def test_a_driver_does_not_start_with_a_token_that_nobody_can_show(monkeypatch, token) -> None:
     monkeypatch.setenv(TOKEN, token)
     with pytest.raises(ConfigurationError, match="16 characters of printable ASCII") as caught:
-        driver_command("127.0.0.1", 0, None, Given())
+        driver_command("127.0.0.1", 0, None, DriverOptions())
     assert "s3cret" not in str(caught.value)
 
 
@@ -110,7 +112,7 @@ def test_a_driver_takes_its_token_without_the_end_of_the_line(monkeypatch, tmp_p
     monkeypatch.setenv(TOKEN, f"{SECRET}\n")
     monkeypatch.setattr("waybill.driver.server.serve", lambda *given: served.append(given))
     monkeypatch.setattr("waybill.lake.session.start_session", lambda **_given: Stopped())
-    driver_command("127.0.0.1", 8190, None, Given(migrations=tmp_path))
+    driver_command("127.0.0.1", 8190, None, DriverOptions(migrations=tmp_path))
     ((_spark, token, folder, host, port),) = served
     assert (token, folder, host, port) == (SECRET, tmp_path, "127.0.0.1", 8190)
 
@@ -119,13 +121,13 @@ def test_a_driver_does_not_start_without_its_folder_of_migrations(monkeypatch, t
     monkeypatch.setenv(TOKEN, SECRET)
     monkeypatch.setenv("WAYBILL_MIGRATIONS", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigurationError, match="nowhere: name the folder of the migrations"):
-        driver_command("127.0.0.1", 0, None, Given())
+        driver_command("127.0.0.1", 0, None, DriverOptions())
 
 
 def test_secret_settings_come_from_a_file_alone(monkeypatch, tmp_path) -> None:
     started: list[dict[str, str]] = []
 
-    def command(given: Given) -> None:
+    def command(given: DriverOptions) -> None:
         monkeypatch.setenv(TOKEN, SECRET)
         driver_command("127.0.0.1", 0, None, given)
 
@@ -138,15 +140,15 @@ def test_secret_settings_come_from_a_file_alone(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("waybill.lake.session.start_session", start)
     for name in ("spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key"):
         with pytest.raises(ConfigurationError, match="no place on a command line") as caught:
-            command(Given([f"{name}=hidden"], None, tmp_path))
+            command(DriverOptions([f"{name}=hidden"], None, tmp_path))
         assert "hidden" not in str(caught.value)
     file = tmp_path / "settings"
     file.write_text("# ours\n\nspark.hadoop.fs.s3a.secret.key = a=b\nspark.cores.max=3\n")
-    command(Given(["spark.cores.max=1"], file, tmp_path))
+    command(DriverOptions(["spark.cores.max=1"], file, tmp_path))
     assert started == [{"spark.hadoop.fs.s3a.secret.key": "a=b", "spark.cores.max": "1"}]
     file.write_text("fs.s3a.secret.key=hidden\n")
     with pytest.raises(ConfigurationError, match="settings: line 1: write it as") as caught:
-        command(Given([], file, tmp_path))
+        command(DriverOptions([], file, tmp_path))
     assert "hidden" not in str(caught.value)
 
 

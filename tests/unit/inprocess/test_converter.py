@@ -370,9 +370,11 @@ def test_a_link_leads_to_the_output_and_a_device_stays_one(tmp_path, write):
 @pytest.mark.parametrize("path", ["s3://bucket/in.jsonl", "oss://bucket/out.parquet"])
 def test_a_url_is_not_taken_for_a_folder(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match="no file of this machine: copy it here, or pipe"):
+    with pytest.raises(
+        ConfigurationError, match="is not a file on this machine: copy it here, or pipe"
+    ):
         layout_of(path)
-    with pytest.raises(ConfigurationError, match="no file of this machine"):
+    with pytest.raises(ConfigurationError, match="is not a file on this machine"):
         open_output(path)
     assert not list(tmp_path.iterdir())
 
@@ -385,7 +387,7 @@ def test_what_is_wrong_is_said(tmp_path, write):
     with pytest.raises(ConfigurationError, match="did you mean 'canal'"):
         convert_file(job(tmp_path, "cannal", "canal", write([])))
     settings = {"timezon": "UTC"}
-    with pytest.raises(ConfigurationError, match=r"from\.timezon is no setting of canal"):
+    with pytest.raises(ConfigurationError, match=r"from\.timezon is not a setting of canal"):
         convert_file(job(tmp_path, "canal", "canal", write([]), decode_settings=settings))
     with pytest.raises(ConfigurationError, match="lines to lines only"):
         convert_file(job(tmp_path, "canal", "canal", write([]), "o.parquet"), processes=2)

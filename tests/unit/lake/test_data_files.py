@@ -17,7 +17,7 @@ from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.planned_files import Planned
 from waybill.lake.row_sizes import longest_row
 from waybill.lake.sizing import BATCH_BYTES, MOST_ROWS, rows_per_batch
-from waybill.lake.task_rows import Piece, read_piece
+from waybill.lake.task_rows import FilePiece, read_piece
 from waybill.lake_columns import ARCHIVE
 
 SCHEMA = pa.schema([("id", pa.int64()), ("outcome", pa.string()), ("text", pa.string())])
@@ -153,7 +153,7 @@ def test_a_damaged_page_is_reported_and_not_read(tmp_path: Path) -> None:
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
-        list(read_piece(Piece(str(path), 0, len(content)), SCHEMA))
+        list(read_piece(FilePiece(str(path), 0, len(content)), SCHEMA))
     planned = [Planned(str(path), len(content), {})]
     with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
         list(rows_of_files(planned, str, ["text"]))

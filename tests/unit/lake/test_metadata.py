@@ -45,15 +45,15 @@ METADATA = {
 
 def test_the_newest_schema_and_partitions_count():
     found = read_metadata(json.dumps(METADATA))
-    assert found.layout.location == "/lake/shop/orders"
-    assert found.layout.partitions == (("id", "identity"),)
-    assert found.layout.types == {
+    assert found.shape.location == "/lake/shop/orders"
+    assert found.shape.partitions == (("id", "identity"),)
+    assert found.shape.types == {
         "id": "bigint",
         "price": "decimal(18,4)",
         "seen": "timestamp",
         "placed": "timestamp_ntz",
     }
-    assert found.layout.lacking(["tags", "new", "id"]) == ["new"]
+    assert found.shape.lacking(["tags", "new", "id"]) == ["new"]
     assert found.properties == {"owner": "me"}
 
 
@@ -65,13 +65,13 @@ def test_columns_of_every_schema_that_files_call_otherwise():
         )
     ]
     found = read_metadata(json.dumps({**METADATA, "schemas": schemas}))
-    assert found.layout.other_names == {
+    assert found.shape.other_names == {
         ("a_x20b", 2): "a b",
         ("a_x2Db", 2): "a-b",
         ("_9x9", 3): "9x9",
         ("_xD83D_xDE9A", 5): "🚚",
     }
-    assert read_metadata(json.dumps(METADATA)).layout.other_names == {}
+    assert read_metadata(json.dumps(METADATA)).shape.other_names == {}
 
 
 def test_a_compressed_file_says_the_same():

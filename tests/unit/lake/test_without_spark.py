@@ -19,11 +19,11 @@ from tests.unit.cli.command_line import PROJECT, waybill
 from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.lake_columns import ARCHIVE, CHANGES, MERGES, OUTBOX, RUNS, VERIFICATIONS
-from waybill.merge.columns import DELETED, IMAGE, KEY, OWN_COLUMNS, Column
+from waybill.merge.columns import DELETED, IMAGE, KEY, OWN_COLUMNS, MergedColumn
 from waybill.merge.position import order_of
 from waybill.merge.state import MergeState, TableState
 from waybill.merge.table_rows import is_small
-from waybill.merge.table_states import TableState as State
+from waybill.merge.table_states import MergedTableState as State
 from waybill.order import order_key, order_number
 from waybill.spec.file import load_migration
 from waybill_airflow.free_ports import free_port
@@ -251,7 +251,9 @@ def test_what_cannot_be_shown_is_said_before_spark_starts(file):
 def test_a_table_that_is_small_is_read_without_spark(file):
     catalog = catalog_in(file.parent / "lake")
     state = MergeState()
-    state.tables["orders"] = TableState(columns=tuple(Column(n, n, "string") for n in ("id", "n")))
+    state.tables["orders"] = TableState(
+        columns=tuple(MergedColumn(n, n, "string") for n in ("id", "n"))
+    )
     report = {"rows_in": 3, "rows_out": 3, "refused": {}, "details": {}}
     of_state = [{"batch": "b1", "kind": "state", "body": state.to_json()}]
     cursor = {"after": None, "changes": 1, "branches": {}}
@@ -365,7 +367,7 @@ def test_a_catalog_server_that_is_away_is_reported_at_once(tmp_path):
 
 def test_what_cannot_be_run_is_said_before_spark_starts(file):
     for words, sentence in (
-        (("--batch", "a b"), "'a b' is no batch id"),
+        (("--batch", "a b"), "'a b' is not a batch id"),
         (("--until-time", "2026-11-20"), "the source of shop is in files, which cannot be read up"),
     ):
         done = waybill("run", file, *words, JAVA_HOME="/nowhere")

@@ -16,7 +16,7 @@ from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.envelopes import registry
 from waybill.mapping.carried import without_statements
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRules
 from waybill.types import STRING, parse_type
@@ -27,17 +27,17 @@ PEOPLE = intern_schema(
 AUDIT = intern_schema(
     "shop", None, "audit", (Column("id", parse_type("bigint")), Column("query", STRING)), ("id",)
 )
-MASKED = Rules(of_tables=(Rule(("*.people",), masks={"email": Mask("sha256")}),))
+MASKED = Rules(of_tables=(MappingRule(("*.people",), masks={"email": Mask("sha256")}),))
 SHOWS_LESS = {
     "mask": MASKED,
-    "drop": Rules(of_tables=(Rule(("*.people",), drop=("email",)),)),
-    "keep": Rules(of_tables=(Rule(("*.people",), keep=("id",)),)),
-    "where": Rules(of_tables=(Rule(("*.people",), where="id > 0"),)),
-    "where on all": Rules(of_tables=(Rule(("*",), where="id > 0"),)),
+    "drop": Rules(of_tables=(MappingRule(("*.people",), drop=("email",)),)),
+    "keep": Rules(of_tables=(MappingRule(("*.people",), keep=("id",)),)),
+    "where": Rules(of_tables=(MappingRule(("*.people",), where="id > 0"),)),
+    "where on all": Rules(of_tables=(MappingRule(("*",), where="id > 0"),)),
     "exclude": Rules(exclude=("shop.hidden",)),
     "include": Rules(include=("shop.people", "shop.audit")),
     "mask and names": Rules(
-        of_tables=(Rule(("*.people",), {"table": "x"}, masks={"email": Mask("null")}),)
+        of_tables=(MappingRule(("*.people",), {"table": "x"}, masks={"email": Mask("null")}),)
     ),
 }
 SECRET = "INSERT INTO people VALUES (1, 'alice@x.org')"
@@ -87,7 +87,7 @@ def test_no_row_repeats_its_statement_where_the_mapping_shows_less(rules, extra)
 
 @pytest.mark.parametrize("extra", REPEATING.values(), ids=REPEATING)
 def test_rows_repeat_their_statement_where_the_mapping_shows_all(extra):
-    shows_all = Rules(of_tables=(Rule(("*.people",), {"table": "x"}),))
+    shows_all = Rules(of_tables=(MappingRule(("*.people",), {"table": "x"}),))
     for rules in (Rules(), shows_all):
         change = row(AUDIT, extra)
         assert ChangeMapper(rules).map(change).change is change
@@ -164,7 +164,7 @@ def test_fields_of_a_source_block_that_are_known_stay_beside_a_mapped_row():
 def test_the_keyspace_stays_with_the_name_of_the_database():
     extra = b'{"debezium":{"source":{"connector":"vitess","keyspace":"shop","vgtid":"[]"}}}'
     for names, stays in (({"table": "x"}, True), ({"database": "crm"}, False)):
-        rules = Rules(of_tables=(Rule(("*",), names),))
+        rules = Rules(of_tables=(MappingRule(("*",), names),))
         (made, *_) = ChangeMapper(rules).map(row(PEOPLE, extra))
         assert made is not None
         source = json.loads(made.extra or b"{}")["debezium"]["source"]

@@ -13,7 +13,7 @@ from tests.histories import image
 from waybill.errors import ConfigurationError, MissingColumnError
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.column_history import ColumnHistory, history_of
-from waybill.mapping.rules import Rule, Rules
+from waybill.mapping.rules import MappingRule, Rules
 from waybill.order import order_key
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.types import STRING, parse_type
@@ -43,7 +43,7 @@ def history(*statements: Change, **more: bool) -> ColumnHistory:
 
 
 def mapped(one: Change, where: str, *statements: Change, **more: Any) -> Any:
-    rules = Rules(of_tables=(Rule(("shop.t",), where=where),))
+    rules = Rules(of_tables=(MappingRule(("shop.t",), where=where),))
     return ChangeMapper(rules, history=history(*statements, **more)).map(one)
 
 
@@ -166,7 +166,7 @@ def test_what_orders_a_row_and_a_statement():
 
 
 def test_a_condition_that_does_not_fit_otherwise_stops_at_once():
-    rules = Rules(of_tables=(Rule(("shop.t",), where="tier = 'a' AND LOWER(id) = 'b'"),))
+    rules = Rules(of_tables=(MappingRule(("shop.t",), where="tier = 'a' AND LOWER(id) = 'b'"),))
     with pytest.raises(ConfigurationError, match="is of no text"):
         ChangeMapper(rules, history=history(ADD)).of(ROW.schema)
 
@@ -225,7 +225,7 @@ WHERES = ["tier = 'gold'", "tier IS NULL", "v = 'a' AND tier <> 'x'", "id = 1 OR
 @pytest.mark.parametrize("where", WHERES)
 def test_what_is_known_by_chance_makes_no_difference(where):
     """Before anybody has looked, earlier batches may have left any of the statements, or none."""
-    rules = Rules(of_tables=(Rule(("shop.t",), where=where),))
+    rules = Rules(of_tables=(MappingRule(("shop.t",), where=where),))
     numbers = range(len(STATEMENTS))
     known = [some for size in range(len(numbers) + 1) for some in combinations(numbers, size)]
 

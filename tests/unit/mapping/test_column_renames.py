@@ -14,13 +14,13 @@ from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.lake_columns import CHANGES
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRules
 from waybill.types import STRING
 
-MASK = Rule(("shop.*",), masks={"email": Mask("sha256")})
-DROP = Rule(("shop.*",), drop=("email",))
+MASK = MappingRule(("shop.*",), masks={"email": Mask("sha256")})
+DROP = MappingRule(("shop.*",), drop=("email",))
 STOPS = r"renames (?i:email) of shop\.(public\.)?people.*to mail,.* name mail under mask or drop"
 
 
@@ -83,13 +83,15 @@ def test_the_batch_stops_where_values_would_be_shown(dialect, text, rule):
 )
 @pytest.mark.parametrize(("dialect", "text"), RENAMES)
 def test_it_goes_on_where_the_file_names_the_new_column(dialect, text, more):
-    rules = Rules(of_tables=(Rule(("shop.*",), **more),), shadows=True)
+    rules = Rules(of_tables=(MappingRule(("shop.*",), **more),), shadows=True)
     assert ChangeMapper(rules).map(event(text, dialect)).sentence is None
 
 
 def test_a_name_that_rows_do_not_have_is_no_answer():
     """PostgreSQL makes small letters of a name, unless it is quoted."""
-    rules = Rules(of_tables=(Rule(("*",), masks={"email": Mask("null"), "MAIL": Mask("null")}),))
+    rules = Rules(
+        of_tables=(MappingRule(("*",), masks={"email": Mask("null"), "MAIL": Mask("null")}),)
+    )
     quoted, plain = ('ALTER TABLE people RENAME email TO "MAIL"', RENAMES[8][1])
     assert ChangeMapper(rules).map(event(quoted, "postgresql")).sentence is None
     with pytest.raises(ConfigurationError, match="to mail, and"):
@@ -97,7 +99,9 @@ def test_a_name_that_rows_do_not_have_is_no_answer():
 
 
 def test_sql_server_takes_the_new_name_as_it_stands():
-    rules = Rules(of_tables=(Rule(("*",), masks={"email": Mask("null"), "mail": Mask("null")}),))
+    rules = Rules(
+        of_tables=(MappingRule(("*",), masks={"email": Mask("null"), "mail": Mask("null")}),)
+    )
     for new, stops in (("mail", False), ("[mail]", True), ("e.mail", True)):
         told = event(f"EXEC sp_rename 'people.email', '{new}', 'COLUMN'", "tsql")
         if not stops:
@@ -115,7 +119,7 @@ def test_sql_server_takes_the_new_name_as_it_stands():
     ],
 )
 def test_a_table_of_another_schema_is_another_one(text):
-    rules = Rules(of_tables=(Rule(("shop.public.people",), masks={"email": Mask("null")}),))
+    rules = Rules(of_tables=(MappingRule(("shop.public.people",), masks={"email": Mask("null")}),))
     assert ChangeMapper(rules).map(event(text, "tsql")).sentence is None
 
 

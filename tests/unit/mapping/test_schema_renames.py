@@ -10,13 +10,13 @@ from tests.unit.mapping.test_column_renames import rows_of
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.errors import ConfigurationError
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.records import NO_TABLE, Change, Message, intern_schema
 from waybill.tables import TableRules
 
-SCHEMA_MASK = Rule(("shop.public.people", "*.log.*"), masks={"email": Mask("sha256")})
-SCHEMA_KEEP = Rule(("shop.pub*.people",), keep=("id", "name"))
-DATABASE_DROP = Rule(("shop.p?ople*",), drop=("email",))
+SCHEMA_MASK = MappingRule(("shop.public.people", "*.log.*"), masks={"email": Mask("sha256")})
+SCHEMA_KEEP = MappingRule(("shop.pub*.people",), keep=("id", "name"))
+DATABASE_DROP = MappingRule(("shop.p?ople*",), drop=("email",))
 
 SCHEMAS = [
     ("postgresql", "ALTER SCHEMA public RENAME TO old"),
@@ -43,7 +43,7 @@ def event(text: str, dialect: str, database: str | None = "shop") -> Change:
     return Change("ddl", schema, Message("t", 0, 0, None, None, None), ddl_text=text)
 
 
-def outcome(text: str, dialect: str, *rules: Rule, **more: Any) -> Any:
+def outcome(text: str, dialect: str, *rules: MappingRule, **more: Any) -> Any:
     return ChangeMapper(Rules(of_tables=rules, **more)).map(event(text, dialect))
 
 
@@ -56,7 +56,7 @@ def test_the_batch_stops_where_a_schema_takes_its_tables_out_of_the_mapping(dial
         outcome(text, dialect, rule)
 
 
-@pytest.mark.parametrize("rule", [DATABASE_DROP, Rule(("shop.*",), drop=("email",))])
+@pytest.mark.parametrize("rule", [DATABASE_DROP, MappingRule(("shop.*",), drop=("email",))])
 @pytest.mark.parametrize(("dialect", "text"), DATABASES)
 def test_the_batch_stops_where_a_database_does(dialect, text, rule):
     where = r"WB-1106.*the (database|schema) shop to old, so that shop\.\S* under map"
@@ -67,9 +67,9 @@ def test_the_batch_stops_where_a_database_does(dialect, text, rule):
 @pytest.mark.parametrize(
     "more",
     [
-        Rule(("*",), masks={"*mail*": Mask("null")}, keep=("id", "name")),
-        Rule(("*old*",), keep=()),
-        Rule(("*old.*",), drop=("*",)),
+        MappingRule(("*",), masks={"*mail*": Mask("null")}, keep=("id", "name")),
+        MappingRule(("*old*",), keep=()),
+        MappingRule(("*old.*",), drop=("*",)),
     ],
 )
 @pytest.mark.parametrize(("dialect", "text"), [*SCHEMAS, *DATABASES])
@@ -99,7 +99,7 @@ def test_others_do_not_stop_it(dialect, text):
 
 
 def test_a_procedure_takes_the_new_name_as_it_stands():
-    hidden = Rule(("old.*",), drop=("email",))
+    hidden = MappingRule(("old.*",), drop=("email",))
     assert outcome("EXEC sp_renamedb 'shop', 'old'", "tsql", DATABASE_DROP, hidden).sentence is None
     with pytest.raises(ConfigurationError, match=r"the database shop to \[old\], so that"):
         outcome("EXEC sp_renamedb 'shop', '[old]'", "tsql", DATABASE_DROP, hidden)

@@ -10,8 +10,8 @@ from tests.unit.mapping.test_column_renames import rows_of
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.errors import ConfigurationError
 from waybill.mapping.changes import STATEMENT, ChangeMapper, add_name, joined_tables
-from waybill.mapping.rules import Join, Mask, Rule, Rules
-from waybill.mapping.shards import EMPTIED, OF_ONE, Emptied, Floor, read_emptied
+from waybill.mapping.rules import Join, MappingRule, Mask, Rules
+from waybill.mapping.shards import EMPTIED, OF_ONE, EmptiedShards, Floor, read_emptied
 from waybill.order import order_key
 from waybill.records import Change, Column, Message, TableSchema, intern_schema
 from waybill.tables import TableRules
@@ -27,7 +27,7 @@ OF = ("shop", None, "orders")
 def rules(in_key: bool = True, shared: bool = False, **more) -> Rules:
     names = {"database": "shop", "table": "orders"}
     join = Join("shard", in_key, shared)
-    return Rules(of_tables=(Rule(("shop_*.orders_*",), names, join=join, **more),))
+    return Rules(of_tables=(MappingRule(("shop_*.orders_*",), names, join=join, **more),))
 
 
 def table(database: str = "shop_1", name: str | None = "orders_1", **more) -> TableSchema:
@@ -78,7 +78,7 @@ def test_tables_of_one_join_have_one_name_and_others_have_another():
 def test_one_table_is_joined_in_one_way():
     names = {"database": "shop", "table": "orders"}
     ways = [
-        Rule((f"shop_{number}.orders_1",), names, join=join)
+        MappingRule((f"shop_{number}.orders_1",), names, join=join)
         for number, join in ((1, Join("a", False)), (2, Join("b", False)), (3, Join("a", False)))
     ]
     mapper = ChangeMapper(Rules(of_tables=tuple(ways)))
@@ -117,7 +117,7 @@ def test_what_cannot_be_joined():
 )
 def test_statements_that_empty_a_table(operation, text, emptied):
     found = ChangeMapper(rules()).map(event(operation, text))
-    assert found == (None, EMPTIED, None, (Emptied(emptied, "shard", True, OF),))
+    assert found == (None, EMPTIED, None, (EmptiedShards(emptied, "shard", True, OF),))
 
 
 @pytest.mark.parametrize("name", ["orders_1", "people", "hidden"])
@@ -137,11 +137,11 @@ def test_a_statement_about_several_tables_is_one_of_each(name, text, rest):
     """Whichever of them the message names, and never of the whole joined table."""
     given = Rules(
         exclude=("shop_1.hidden",),
-        of_tables=(*rules().of_tables, Rule(("*.people",), {"table": "folk"})),
+        of_tables=(*rules().of_tables, MappingRule(("*.people",), {"table": "folk"})),
     )
     told = event("ddl", text, name)
     found = ChangeMapper(given).map(told)
-    assert found.emptied == (Emptied(("shop_1.orders_1",), "shard", True, OF),)
+    assert found.emptied == (EmptiedShards(("shop_1.orders_1",), "shard", True, OF),)
     assert found.change is not None
     assert found.change.schema.qualified_name == "shop_1.folk"
     assert found.change.ddl_text == rest
@@ -158,7 +158,7 @@ def test_a_statement_about_several_tables_is_one_of_each(name, text, rest):
 @pytest.mark.parametrize("text", ["DROP TABLE shop_1.orders_1", "TRUNCATE `orders_1`"])
 def test_a_statement_about_one_table_that_its_message_does_not_name(name, text):
     told = event("ddl", text, name)
-    expected = (Emptied(("shop_1.orders_1",), "shard", True, OF),)
+    expected = (EmptiedShards(("shop_1.orders_1",), "shard", True, OF),)
     assert ChangeMapper(rules()).map(told) == (None, EMPTIED, None, expected)
     rows = pa.Table.from_batches(MappedDecoding(rules(), TableRules()).of([rows_of(told)]))
     (row,) = [one for one in rows.to_pylist() if one["outcome"] == "skipped"]
@@ -174,15 +174,15 @@ def test_a_statement_about_one_table_that_its_message_does_not_name(name, text):
 
 
 def test_two_joined_tables_in_one_statement():
-    lines = Rule(
+    lines = MappingRule(
         ("shop_*.lines_*",), {"database": "shop", "table": "lines"}, join=Join("of", False)
     )
     given = Rules(of_tables=(*rules().of_tables, lines))
     told = event("ddl", "DROP TABLE orders_1, lines_1, lines_2")
     found = ChangeMapper(given).map(told)
     expected = (
-        Emptied(("shop_1.orders_1",), "shard", True, OF),
-        Emptied(("shop_1.lines_1", "shop_1.lines_2"), "of", False, ("shop", None, "lines")),
+        EmptiedShards(("shop_1.orders_1",), "shard", True, OF),
+        EmptiedShards(("shop_1.lines_1", "shop_1.lines_2"), "of", False, ("shop", None, "lines")),
     )
     assert found == (None, EMPTIED, None, expected)
     rows = pa.Table.from_batches(

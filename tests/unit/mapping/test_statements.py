@@ -8,14 +8,14 @@ import pytest
 from tests.unit.mapping.test_column_renames import rows_of
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.mapping.changes import STATEMENT, ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.records import NO_TABLE as NOWHERE
 from waybill.records import Change, Message, TableSchema, intern_schema
 from waybill.tables import TableRules
 
 RULES = Rules(
     of_tables=(
-        Rule(
+        MappingRule(
             ("shop.*",),
             {"database": "crm", "table": "{table}_v2"},
             drop=("gone",),
@@ -24,7 +24,7 @@ RULES = Rules(
         ),
     )
 )
-NAMES = Rules(of_tables=(Rule(("shop.*",), {"database": "crm", "table": "{table}_v2"}),))
+NAMES = Rules(of_tables=(MappingRule(("shop.*",), {"database": "crm", "table": "{table}_v2"}),))
 
 
 def statement(text: str, rules: Rules = RULES, dialect: str = "mysql") -> str | None:
@@ -108,7 +108,7 @@ def test_a_table_is_created_with_its_new_name_where_its_columns_stay():
 
 
 def test_a_table_that_is_not_mapped_keeps_its_statement():
-    rules = Rules(of_tables=(Rule(("other.*",), {"table": "x"}),))
+    rules = Rules(of_tables=(MappingRule(("other.*",), {"table": "x"}),))
     assert statement("whatever  IT says;", rules) == "whatever  IT says;"
 
 
@@ -122,11 +122,14 @@ def test_statements_about_rows_are_reported_only_of_rows_that_stay(text):
     assert mapped is not None
     assert "t_v2" in mapped
     assert statement(text) is None
-    assert statement(text, Rules(of_tables=(Rule(("*",), where="a > 1"),))) is None
-    assert statement("DROP  TABLE t", Rules(of_tables=(Rule(("*",), where="a > 1"),))) is not None
+    assert statement(text, Rules(of_tables=(MappingRule(("*",), where="a > 1"),))) is None
+    assert (
+        statement("DROP  TABLE t", Rules(of_tables=(MappingRule(("*",), where="a > 1"),)))
+        is not None
+    )
 
 
-OF_SOME = Rules(of_tables=(Rule(("*",), where="a > 1"),))
+OF_SOME = Rules(of_tables=(MappingRule(("*",), where="a > 1"),))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +216,11 @@ def test_what_an_event_repeats_of_its_statement_goes():
 )
 def test_events_of_no_table_that_repeat_rows_go_where_the_mapping_shows_less(extra, hidden):
     change = Change("other", NOWHERE, Message("t", 0, 0, None, None, None), extra=extra)
-    for rules in (RULES, Rules(exclude=("a.b",)), Rules(of_tables=(Rule(("*",), where="1 = 1"),))):
+    for rules in (
+        RULES,
+        Rules(exclude=("a.b",)),
+        Rules(of_tables=(MappingRule(("*",), where="1 = 1"),)),
+    ):
         assert (ChangeMapper(rules).map(change).change is None) is hidden
     assert ChangeMapper(NAMES).map(change).change is change
 
@@ -240,7 +247,9 @@ def place(table: str | None, schema: str | None = None, dialect: str = "") -> Ta
     return intern_schema("shop", schema, table, (), None, dialect)
 
 
-PEOPLE = Rules(of_tables=(Rule(("shop.people",), masks={"email": Mask("sha256")}, drop=("note",)),))
+PEOPLE = Rules(
+    of_tables=(MappingRule(("shop.people",), masks={"email": Mask("sha256")}, drop=("note",)),)
+)
 
 
 @pytest.mark.parametrize("dialect", ["", "streamx", "mysql"])
@@ -292,11 +301,13 @@ def test_what_another_table_is_created_with_shows_no_hidden_column(text):
 )
 def test_a_renamed_column_in_quotes_ends_no_batch(text, dialect):
     assert told(text, PEOPLE, place("ORDERS", dialect=dialect)) == (text, None)
-    masked = Rules(of_tables=(Rule(("*",), masks={"TITLE": Mask("sha256"), "NAME": Mask("null")}),))
+    masked = Rules(
+        of_tables=(MappingRule(("*",), masks={"TITLE": Mask("sha256"), "NAME": Mask("null")}),)
+    )
     assert told(text, masked, place("ORDERS", dialect=dialect)) == (None, STATEMENT)
 
 
-PARTNERS = Rules(of_tables=(Rule(("shop.*",), {"database": "partners"}),))
+PARTNERS = Rules(of_tables=(MappingRule(("shop.*",), {"database": "partners"}),))
 
 
 @pytest.mark.parametrize(
@@ -334,7 +345,7 @@ def test_a_table_of_another_database_keeps_its_name(text, expected):
     ],
 )
 def test_a_name_of_three_parts(text, expected):
-    rules = Rules(of_tables=(Rule(("shop.*",), {"database": "partners"}),))
+    rules = Rules(of_tables=(MappingRule(("shop.*",), {"database": "partners"}),))
     assert told(text, rules, place("orders", "dbo", "tsql")) == (expected, None)
 
 
@@ -368,7 +379,7 @@ def test_a_statement_of_a_message_that_names_no_table_has_the_new_names(text, ta
 
 
 def test_a_statement_of_several_tables_has_the_name_of_each_whatever_its_message_names():
-    rules = Rules(of_tables=(Rule(("shop.orders",), {"database": "partners"}),))
+    rules = Rules(of_tables=(MappingRule(("shop.orders",), {"database": "partners"}),))
     text = "DROP TABLE shop.orders, shop.x"
     for table in ("x", "orders", None, "orders,x"):
         made = told(text, rules, place(table, dialect="mysql"))
@@ -410,13 +421,13 @@ def test_what_an_event_of_no_table_repeats_of_its_statement_goes_if_that_changes
     ],
 )
 def test_a_new_name_is_quoted_unless_it_reads_back_as_itself(dialect, rename, action, expected):
-    rules = Rules(of_tables=(Rule(("*",), rename={"fee": rename}),))
+    rules = Rules(of_tables=(MappingRule(("*",), rename={"fee": rename}),))
     made = told(f"ALTER TABLE t {action}", rules, place("t", dialect=dialect))
     assert made == (f"ALTER TABLE t {expected}", None)
 
 
 def test_oracle_has_large_letters_unless_they_are_quoted():
-    rules = Rules(of_tables=(Rule(("*",), rename={"FEE": "fee", "TAX": "COST"}),))
+    rules = Rules(of_tables=(MappingRule(("*",), rename={"FEE": "fee", "TAX": "COST"}),))
     text = "ALTER TABLE T ADD (fee NUMBER(5) DEFAULT 5 NOT NULL, tax NUMBER)"
     expected = text.replace("fee", '"fee"').replace("tax", "COST")
     assert told(text, rules, place("T", dialect="oracle")) == (expected, None)
@@ -425,7 +436,7 @@ def test_oracle_has_large_letters_unless_they_are_quoted():
 @pytest.mark.parametrize("dialect", ["", "mysql", "postgresql"])
 @pytest.mark.parametrize("kind", ["int8", "real", "timestamptz", "bytea", "text[]", "float8"])
 def test_types_stay_as_they_are_spelled(kind, dialect):
-    rules = Rules(of_tables=(Rule(("*",), {"table": "t_v2"}),))
+    rules = Rules(of_tables=(MappingRule(("*",), {"table": "t_v2"}),))
     text = f"alter  table t\tadd a {kind} -- new"
     made = told(text, rules, place("t", dialect=dialect))
     assert made == (text.replace(" t\t", " t_v2\t"), None)
@@ -469,7 +480,7 @@ def test_what_defines_another_table_is_not_told_as_of_one_with_hidden_columns(te
 def test_what_else_names_a_table_with_hidden_columns_is_not_told(text):
     for table in ("other", None):
         assert told(text, PEOPLE, place(table)) == (None, STATEMENT)
-    unknown = Rules(of_tables=(Rule(("shop.p*",), drop=("email",)),))
+    unknown = Rules(of_tables=(MappingRule(("shop.p*",), drop=("email",)),))
     assert told(text, unknown, place(None)) == (None, STATEMENT)
 
 

@@ -12,8 +12,8 @@ from tests.histories import by_name, image
 from waybill.errors import ConfigurationError
 from waybill.mapping.changes import ChangeMapper
 from waybill.mapping.masks import mask_function
-from waybill.mapping.rules import Added, Mask, Rule, Rules
-from waybill.mapping.table import Event, MappedTable
+from waybill.mapping.rules import Added, MappingRule, Mask, Rules
+from waybill.mapping.table import ChangeContext, MappedTable
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import STRING, parse_type
@@ -25,11 +25,11 @@ COLUMNS = (
     Column("note", STRING, "text"),
 )
 PEOPLE = intern_schema("shop", "public", "people", COLUMNS, ("id",), "postgresql")
-EVENT = Event("update", 1_700_000_000_123_450, (7, 8))
+EVENT = ChangeContext("update", 1_700_000_000_123_450, (7, 8))
 
 
 def mapped(**rule) -> MappedTable:
-    return MappedTable(PEOPLE, [Rule(("*",), **rule)])
+    return MappedTable(PEOPLE, [MappingRule(("*",), **rule)])
 
 
 def test_nothing_said_is_nothing_changed():
@@ -112,8 +112,8 @@ def test_what_does_not_fit_is_an_error(rule, sentence):
 
 
 def test_the_first_rule_that_says_something_counts():
-    first = Rule(("shop.people",), {"table": "a"}, masks={"email": Mask("null")})
-    second = Rule(("*",), {"table": "b", "database": "d"}, masks={"*": Mask("sha256")})
+    first = MappingRule(("shop.people",), {"table": "a"}, masks={"email": Mask("null")})
+    second = MappingRule(("*",), {"table": "b", "database": "d"}, masks={"*": Mask("sha256")})
     table = MappedTable(PEOPLE, [first, second])
     assert table.schema.qualified_name == "d.public.a"
     row = table.image(image(PEOPLE, id="1", email="a", note="n"), EVENT)
@@ -122,7 +122,7 @@ def test_the_first_rule_that_says_something_counts():
 
 def test_a_declared_type_goes_with_the_table():
     declared = TableRules({"shop.people": TableRule(None, {"note": parse_type("timestamp(9)")})})
-    rules = Rules(of_tables=(Rule(("*",), {"table": "x"}, rename={"note": "at"}),))
+    rules = Rules(of_tables=(MappingRule(("*",), {"table": "x"}, rename={"note": "at"}),))
     found = ChangeMapper(rules, declared).of(PEOPLE)
     assert found is not None
     assert str(found.schema.columns[2].type) == "timestamp(9)"
@@ -148,7 +148,7 @@ def test_a_change_of_the_key_and_what_is_carried_on():
         moved_from=PEOPLE.Key("1"),
         extra=extra,
     )
-    rules = Rules(of_tables=(Rule(("*",), {"table": "x"}, masks={"id": Mask("hmac", "k")}),))
+    rules = Rules(of_tables=(MappingRule(("*",), {"table": "x"}, masks={"id": Mask("hmac", "k")}),))
     made = ChangeMapper(rules).map(change).change
     old, new = (hmac.new(b"k", text, "sha256").hexdigest() for text in (b"1", b"2"))
     assert made.old_key_image() == made.schema.Key(old)
@@ -201,8 +201,8 @@ MAXWELL = b'{"maxwell":{"xoffset":1,"query":"x","old":{"note":"n"},"other":"v"}}
 def test_fields_of_the_family_that_stay(extra, named, masked):
     """Beside a table with another name, and beside one whose columns are masked."""
     change = Change("delete", PEOPLE, Message("t", 0, 0, None, None, None), extra=extra)
-    columns = Rule(("*",), {"database": "crm"}, masks={"*": Mask("sha256")})
-    for rule, expected in ((Rule(("*",), {"table": "x"}), named), (columns, masked)):
+    columns = MappingRule(("*",), {"database": "crm"}, masks={"*": Mask("sha256")})
+    for rule, expected in ((MappingRule(("*",), {"table": "x"}), named), (columns, masked)):
         assert ChangeMapper(Rules(of_tables=(rule,))).map(change).change.extra == expected
 
 
@@ -223,7 +223,7 @@ HEAP = intern_schema("shop", None, "heap", (Column("a", STRING), Column("b", STR
     ],
 )
 def test_rows_without_a_key_are_known_by_their_values(more, sentence):
-    rules = Rules(of_tables=(Rule(("*",), **more),))
+    rules = Rules(of_tables=(MappingRule(("*",), **more),))
     with pytest.raises(ConfigurationError, match=sentence):
         ChangeMapper(rules, bags="id").of(HEAP)
     # Messages of a target are not known by anything.
@@ -243,7 +243,7 @@ def test_rows_without_a_key_are_known_by_their_values(more, sentence):
     ],
 )
 def test_what_leaves_rows_without_a_key_apart(more):
-    rules = Rules(of_tables=(Rule(("*",), **more),))
+    rules = Rules(of_tables=(MappingRule(("*",), **more),))
     assert ChangeMapper(rules, bags="id").of(HEAP) is not None
 
 
@@ -255,26 +255,26 @@ def people(*names: str, dialect: str = "connect"):
 @pytest.mark.parametrize("dialect", ["mysql", "postgresql", "connect", "oms", ""])
 def test_names_of_columns_fit_in_any_case(dialect):
     schema = people("Id", "EMail", "Note", "Old", dialect=dialect)
-    rule = Rule(("*",), masks={"email": Mask("null")}, drop=("n*",), rename={"old": "older"})
+    rule = MappingRule(("*",), masks={"email": Mask("null")}, drop=("n*",), rename={"old": "older"})
     made = MappedTable(schema, [rule])
     assert made.schema.names == ("Id", "EMail", "older")
-    event = Event("insert", None, None)
+    event = ChangeContext("insert", None, None)
     shown = by_name(made.schema, made.image(schema.Image("1", "a@x", "n", "o"), event))
     assert shown == {"Id": "1", "EMail": None, "older": "o"}
     assert [made.called(name) for name in ("ID", "email", "NOTE", "OLD")] == [
         *("Id", None, None, "older"),
     ]
     assert made.column("Note") is None
-    kept = MappedTable(schema, [Rule(("*",), keep=("ID", "email"))])
+    kept = MappedTable(schema, [MappingRule(("*",), keep=("ID", "email"))])
     assert kept.schema.names == ("Id", "EMail")
     assert [kept.called(name) for name in ("eMail", "note")] == ["EMail", None]
 
 
 def test_what_a_rule_spells_exactly_goes_first():
     masks = {"EMAIL": Mask("text", "any"), "email": Mask("text", "exact"), "*": Mask("null")}
-    rule = Rule(("*",), masks=masks, rename={"EMAIL": "any", "email": "exact"})
+    rule = MappingRule(("*",), masks=masks, rename={"EMAIL": "any", "email": "exact"})
     schema = people("Id", "email")
-    made = MappedTable(schema, [Rule(("*",), masks={"id": Mask("hmac", "k")}), rule])
+    made = MappedTable(schema, [MappingRule(("*",), masks={"id": Mask("hmac", "k")}), rule])
     image_ = made.image(schema.Image("1", "a@x"), EVENT)
     shown = by_name(made.schema, image_)
     assert shown == {"Id": hmac.new(b"k", b"1", "sha256").hexdigest(), "exact": "exact"}
@@ -283,11 +283,15 @@ def test_what_a_rule_spells_exactly_goes_first():
 def test_columns_that_differ_by_case_only_are_named_exactly():
     """Nobody knows which of them another spelling means."""
     schema = people("Id", "Email", "email", "Phone")
-    rule = Rule(("*",), masks={"email": Mask("null"), "phone": Mask("null")}, drop=("EMAIL",))
+    rule = MappingRule(
+        ("*",), masks={"email": Mask("null"), "phone": Mask("null")}, drop=("EMAIL",)
+    )
     made = MappedTable(schema, [rule])
     shown = by_name(made.schema, made.image(schema.Image("1", "a", "b", "c"), EVENT))
     assert shown == {"Id": "1", "Email": "a", "email": None, "Phone": None}
-    kept = MappedTable(schema, [Rule(("*",), keep=("id", "email"), rename={"email": "mail"})])
+    kept = MappedTable(
+        schema, [MappingRule(("*",), keep=("id", "email"), rename={"email": "mail"})]
+    )
     assert kept.schema.names == ("Id", "mail")
     assert [kept.called(name) for name in ("email", "Email")] == ["mail", None]
 
@@ -297,10 +301,10 @@ def test_names_that_differ_by_case_only_are_one(more):
     columns = tuple(Column(name, STRING) for name in ("id", "name", "note"))
     schema = intern_schema("shop", None, "people", columns, ("id",), "postgresql")
     with pytest.raises(ConfigurationError, match=r"two columns the name '(NAME|Name)', whatever"):
-        MappedTable(schema, [Rule(("*",), **more)])
+        MappedTable(schema, [MappingRule(("*",), **more)])
     own = (*columns, Column("NAME", STRING))
     schema = intern_schema("shop", None, "people", own, ("id",), "postgresql")
-    assert MappedTable(schema, [Rule(("*",), drop=("note",))]).schema.names == (
+    assert MappedTable(schema, [MappingRule(("*",), drop=("note",))]).schema.names == (
         "id",
         "name",
         "NAME",

@@ -15,13 +15,13 @@ from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.lake_columns import CHANGES
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
+from waybill.mapping.rules import MappingRule, Mask, Rules
 from waybill.tables import TableRules
 
 PEOPLE = ("shop.people", "shop.public.people")
-MASK = Rule(PEOPLE, masks={"email": Mask("sha256")})
-DROP = Rule(PEOPLE, drop=("email",))
-KEEP = Rule(PEOPLE, keep=("id", "name"))
+MASK = MappingRule(PEOPLE, masks={"email": Mask("sha256")})
+DROP = MappingRule(PEOPLE, drop=("email",))
+KEEP = MappingRule(PEOPLE, keep=("id", "name"))
 STOPS = (
     r"WB-1106.*the table shop\.(public\.)?people to shop\.(public\.)?{to}, "
     "and under that name {what} would"
@@ -53,7 +53,7 @@ RENAMES = [
 ]
 
 
-def outcome(text: str, dialect: str, *rules: Rule, **more: Any) -> Any:
+def outcome(text: str, dialect: str, *rules: MappingRule, **more: Any) -> Any:
     return ChangeMapper(Rules(of_tables=rules, **more)).map(event(text, dialect))
 
 
@@ -66,7 +66,7 @@ def test_the_batch_stops_where_columns_would_be_shown(dialect, text, rule):
 
 
 def test_a_table_that_moves_to_another_schema_has_another_name():
-    moved, exact = "ALTER TABLE people SET SCHEMA old", Rule(PEOPLE[1:], drop=("email",))
+    moved, exact = "ALTER TABLE people SET SCHEMA old", MappingRule(PEOPLE[1:], drop=("email",))
     with pytest.raises(ConfigurationError, match=r"shop\.public\.people to shop\.old\.people"):
         outcome(moved, "postgresql", exact)
     for moved in (
@@ -85,10 +85,10 @@ def test_a_table_that_moves_to_another_schema_has_another_name():
 @pytest.mark.parametrize(
     "more",
     [
-        Rule(("shop.*persons",), masks={"*mail*": Mask("null")}),
-        Rule(("*",), drop=("email",)),
-        Rule(("*",), keep=("id", "name")),
-        Rule(("*",), drop=("*",)),
+        MappingRule(("shop.*persons",), masks={"*mail*": Mask("null")}),
+        MappingRule(("*",), drop=("email",)),
+        MappingRule(("*",), keep=("id", "name")),
+        MappingRule(("*",), drop=("*",)),
     ],
 )
 @pytest.mark.parametrize(("dialect", "text"), RENAMES)
@@ -97,7 +97,9 @@ def test_it_goes_on_where_the_new_name_is_hidden_too(dialect, text, more):
 
 
 def test_sql_server_takes_the_new_name_as_it_stands():
-    named = Rule(("shop.public.persons", "shop.public.x.persons"), masks={"email": Mask("null")})
+    named = MappingRule(
+        ("shop.public.persons", "shop.public.x.persons"), masks={"email": Mask("null")}
+    )
     for new in ("[persons]", '"persons"', "x.persons"):
         text = f"EXEC sp_rename 'public.people', '{new}'"
         if new == "x.persons":
@@ -153,7 +155,7 @@ def test_others_do_not_stop_it(dialect, text):
     ],
 )
 def test_a_pattern_hides_what_another_one_hid(before, now, shown):
-    rules = (Rule(PEOPLE, **before), Rule(("shop.persons",), **now))
+    rules = (MappingRule(PEOPLE, **before), MappingRule(("shop.persons",), **now))
     if shown is None:
         assert outcome(RENAMES[0][1], "mysql", *rules).sentence is None
         return

@@ -12,7 +12,7 @@ from tests.histories import image
 from waybill.batches.change_rows import ChangeRows
 from waybill.batches.mapped_decoding import MappedDecoding
 from waybill.envelopes import registry
-from waybill.mapping.rules import NOT_MET, NOT_SELECTED, Join, Mask, Rule, Rules
+from waybill.mapping.rules import NOT_MET, NOT_SELECTED, Join, MappingRule, Mask, Rules
 from waybill.mapping.shards import EMPTIED, VOID, Floor, read_emptied
 from waybill.mapping.transaction_rows import LEFT_OUT_ROW
 from waybill.order import order_key
@@ -22,8 +22,10 @@ from waybill.types import STRING, parse_type
 
 COLUMNS = (Column("id", parse_type("bigint"), None, False), Column("v", STRING))
 NAMES = {"database": "shop", "table": "orders"}
-JOIN = Rule(("shop_*.orders_*",), NAMES, join=Join("shard", True))
-WHERE = Rule(("shop.people",), {"table": "persons"}, masks={"v": Mask("sha256")}, where="v = 'a'")
+JOIN = MappingRule(("shop_*.orders_*",), NAMES, join=Join("shard", True))
+WHERE = MappingRule(
+    ("shop.people",), {"table": "persons"}, masks={"v": Mask("sha256")}, where="v = 'a'"
+)
 RULES = Rules(exclude=("shop.hidden",), of_tables=(JOIN, WHERE))
 
 
@@ -81,7 +83,7 @@ def test_a_row_is_known_when_it_comes_again_and_from_others_of_its_place():
         fails(1, schema=bare),
         fails(2, schema=bare),
         fails(3, "2", schema=bare),
-        rules=Rules(of_tables=(Rule(("shop.people",), where="v = 'a'"),)),
+        rules=Rules(of_tables=(MappingRule(("shop.people",), where="v = 'a'"),)),
     )
     assert same == equal
     assert same != two
@@ -89,7 +91,7 @@ def test_a_row_is_known_when_it_comes_again_and_from_others_of_its_place():
 
 def test_values_that_are_masked_are_in_no_digest():
     """Whoever guesses one could find it there."""
-    mask = Rule(("shop.people",), masks={"v": Mask("null")}, where="v = 'a'")
+    mask = MappingRule(("shop.people",), masks={"v": Mask("null")}, where="v = 'a'")
     bare = table("shop.people", ())
     one = change(
         "shop.people",
@@ -159,5 +161,5 @@ def test_what_tables_are_called_at_the_source():
         "shop.people": "shop.persons",
     }
     # All rows of such a table may be left out, so that the merge never meets it.
-    kept = Rules(of_tables=(Rule(("shop.people",), where="v = 'a'"),))
+    kept = Rules(of_tables=(MappingRule(("shop.people",), where="v = 'a'"),))
     assert decoded([fails(1)], rules=kept)[0].sources == {"shop.people": "shop.people"}

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import pytest
 
 from waybill.errors import SchemaChangeError
-from waybill.merge.column_changes import Taken, change_class, extend, of_batch
+from waybill.merge.column_changes import TakenChanges, change_class, extend, of_batch
 from waybill.merge.column_types import (
     holds,
     joined_by_rewrite,
@@ -15,11 +15,11 @@ from waybill.merge.column_types import (
     keeps,
     promoted,
 )
-from waybill.merge.columns import Column
+from waybill.merge.columns import MergedColumn
 from waybill.merge.exact_casts import fits
 from waybill.records import Column as SourceColumn
 from waybill.records import intern_schema
-from waybill.spec.decisions import CLASSES, Decision, Decisions
+from waybill.spec.decisions import CLASSES, ColumnDecision, Decisions
 from waybill.types import parse_type
 
 VALUES = {
@@ -72,8 +72,8 @@ PROMOTIONS = {
 """What a column of the lake can be promoted for; a decimal by more digits before its point."""
 
 
-def column(type_: str, name: str = "c") -> Column:
-    return Column(name, name, type_)
+def column(type_: str, name: str = "c") -> MergedColumn:
+    return MergedColumn(name, name, type_)
 
 
 @pytest.mark.parametrize(("before", "after"), [*product(VALUES, VALUES)])
@@ -102,7 +102,7 @@ def test_columns_that_come_go_and_change_their_names():
     assert change_class(column("int", "a"), column("int", "b")) == "rename"
     assert change_class(column("int", "a"), column("date", "b")) == "rename"
     assert change_class(None, None) is None
-    assert Decision._fields[:-1] == CLASSES
+    assert ColumnDecision._fields[:-1] == CLASSES
 
 
 def schema(**columns):
@@ -113,12 +113,12 @@ def schema(**columns):
 BASE = extend((), [schema(id="int32", price="decimal(10,2)")], {}, "shop.t", 0)
 
 
-def grow(taken: Taken, *schemas, columns=BASE):
+def grow(taken: TakenChanges, *schemas, columns=BASE):
     return extend(columns, schemas, {}, "shop.t", len(columns), taken)
 
 
 def test_what_is_taken_is_an_event():
-    taken = Taken("shop.t")
+    taken = TakenChanges("shop.t")
     grown = grow(taken, schema(id="int64", price="decimal(8,1)", note="string"))
     assert [one.type for one in grown] == ["bigint", "decimal(10,2)", "string"]
     statements = [
@@ -142,10 +142,10 @@ def test_a_type_that_came_before_is_no_change():
     """After a column was widened the old type may come with every late change."""
     old, new = schema(id="int32", price="decimal(10,2)"), schema(id="int64", price="decimal(9,2)")
     for order in permutations((old, new, schema(id="int8", price="decimal(10,2)"))):
-        taken = Taken("shop.t")
+        taken = TakenChanges("shop.t")
         grown = grow(taken, *order)
         assert sorted(e.change for e in taken.changes) == ["narrow", "widen"]
-        again = Taken("shop.t", Decision("stop", "stop", "stop"), taken.stated)
+        again = TakenChanges("shop.t", ColumnDecision("stop", "stop", "stop"), taken.stated)
         assert grow(again, *order, columns=grown) == grown
         assert again.changes == []
 
@@ -153,15 +153,19 @@ def test_a_type_that_came_before_is_no_change():
 @pytest.mark.parametrize(
     ("decision", "change", "then"),
     [
-        (Decision(add="stop"), schema(id="int32", price="decimal(10,2)", x="date"), "add: take"),
-        (Decision(widen="stop"), schema(id="int64", price="decimal(10,2)"), "widen: take"),
-        (Decision(narrow="stop"), schema(id="int32", price="decimal(3,1)"), "narrow: keep"),
+        (
+            ColumnDecision(add="stop"),
+            schema(id="int32", price="decimal(10,2)", x="date"),
+            "add: take",
+        ),
+        (ColumnDecision(widen="stop"), schema(id="int64", price="decimal(10,2)"), "widen: take"),
+        (ColumnDecision(narrow="stop"), schema(id="int32", price="decimal(3,1)"), "narrow: keep"),
     ],
 )
 def test_a_person_decides(decision, change, then):
     with pytest.raises(SchemaChangeError, match=f"set `{then}` for shop.t under schema_changes"):
-        grow(Taken("shop.t", decision), change)
-    grow(Taken("shop.t"), change)
+        grow(TakenChanges("shop.t", decision), change)
+    grow(TakenChanges("shop.t"), change)
 
 
 @pytest.mark.parametrize(("one", "other"), [*product(VALUES, VALUES)])
@@ -196,12 +200,12 @@ def test_what_a_rewrite_makes():
 def test_a_rewrite_has_to_be_decided_and_a_declared_type_has_to_hold_both():
     change = schema(id="int32", price="decimal(15,4)")
     with pytest.raises(SchemaChangeError, match=r"set `retype: rewrite` for shop\.t .* with it as"):
-        grow(Taken("shop.t"), change)
-    taken = Taken("shop.t", Decision(retype="rewrite"))
+        grow(TakenChanges("shop.t"), change)
+    taken = TakenChanges("shop.t", ColumnDecision(retype="rewrite"))
     assert grow(taken, change)[1].type == "decimal(15,4)"
     assert [one.change for one in taken.changes] == ["retype"]
     declared = {"price": parse_type("decimal(9,3)")}
-    taken = Taken("shop.t", Decision(retype="rewrite"))
+    taken = TakenChanges("shop.t", ColumnDecision(retype="rewrite"))
     with pytest.raises(SchemaChangeError, match="or declare a type that holds both"):
         extend(BASE, [change], declared, "shop.t", 2, taken)
     with pytest.raises(SchemaChangeError, match="which does not fit: take the change back"):
@@ -212,17 +216,17 @@ def test_what_one_batch_brings_is_not_told_as_if_the_lake_had_it():
     schemas = [schema(id="int32", price=kind) for kind in ("int32", "timestamp")]
     for both, types in ((schemas, "int and as timestamp"), (schemas[::-1], "timestamp_ntz and as")):
         with pytest.raises(SchemaChangeError, match=f"price of shop.t comes as {types}"):
-            extend((), both, {}, "shop.t", 0, Taken("shop.t"))
+            extend((), both, {}, "shop.t", 0, TakenChanges("shop.t"))
     with pytest.raises(SchemaChangeError, match=r"price of shop.t is decimal.* in the lake"):
-        grow(Taken("shop.t"), schemas[1])
+        grow(TakenChanges("shop.t"), schemas[1])
 
 
 def test_the_first_entry_that_names_a_table_decides():
-    one, other = Decision(add="stop"), Decision(drop="stop")
+    one, other = ColumnDecision(add="stop"), ColumnDecision(drop="stop")
     found = Decisions(((("shop.orders", "crm.*"), one), (("shop.*",), other)))
     assert found.find("shop.orders") == found.find("crm.public.x") == one
     assert found.find("shop.items") == other
-    assert found.find("other.items") == Decision()
+    assert found.find("other.items") == ColumnDecision()
 
 
 def test_numbers_of_more_than_38_digits_have_no_decimal():

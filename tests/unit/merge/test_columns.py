@@ -7,7 +7,7 @@ import pytest
 from waybill.errors import SchemaChangeError
 from waybill.lake_columns import lake_name
 from waybill.merge.column_changes import extend
-from waybill.merge.columns import Column, lake_type
+from waybill.merge.columns import MergedColumn, lake_type
 from waybill.merge.exact_casts import fits, misfit
 from waybill.records import Column as SourceColumn
 from waybill.records import intern_schema
@@ -195,7 +195,7 @@ def test_what_fits(text, type_, expected):
 
 
 def test_a_misfit_says_which_column_and_value():
-    columns = [Column("n", "n", "int"), Column("t", "t", "string")]
+    columns = [MergedColumn("n", "n", "int"), MergedColumn("t", "t", "string")]
     assert misfit({"n": None, "t": "x"}, columns) is None
     assert misfit({"t": "x"}, columns) is None
     assert misfit({"n": "x"}, columns) == "column n is int in the lake and cannot hold 'x'"
@@ -245,7 +245,7 @@ def test_more_digits_of_the_second_for_a_column_that_is_there():
     ],
 )
 def test_a_finer_time_is_refused_with_the_declaration_that_keeps_it(type_, text, declaration):
-    said = misfit({"c": text}, [Column("c", "c", type_)])
+    said = misfit({"c": text}, [MergedColumn("c", "c", type_)])
     assert said == (
         f"column c is {type_} in the lake and cannot hold {text!r}: declare the column as "
         f"{declaration}, which keeps every digit as text, under a new migration name if the table "
@@ -255,5 +255,5 @@ def test_a_finer_time_is_refused_with_the_declaration_that_keeps_it(type_, text,
 
 @pytest.mark.parametrize("text", ["2024-02-30T07:08:09.123456789", "x.123456789", "infinity"])
 def test_what_is_no_time_gets_no_declaration(text):
-    said = misfit({"c": text}, [Column("c", "c", "timestamp_ntz")])
+    said = misfit({"c": text}, [MergedColumn("c", "c", "timestamp_ntz")])
     assert said == f"column c is timestamp_ntz in the lake and cannot hold {text!r}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from waybill.merge.rules import Change, Table, bag
-from waybill.merge.transactions import EVENTS, Event, judge
+from waybill.merge.transactions import EVENTS, TransactionBoundary, judge
 from waybill.order import order_key
 
 PAGE = (Path(__file__).parents[3] / "docs" / "merge.md").read_text()
@@ -35,7 +35,7 @@ def key_of(image) -> str:
 def read(line: str, offset: int):
     transaction, order, operation, image_text, source = LINE.fullmatch(line).groups()
     if operation in EVENTS:
-        return transaction, Event(f"{offset:03}", operation, transaction)
+        return transaction, TransactionBoundary(f"{offset:03}", operation, transaction)
     sequence = None if order == "full" else (int(order),)
     place = order_key(sequence, 1, 0, offset, 0, full_row=order == "full")
     image, before = values(image_text), values(source)
@@ -61,7 +61,9 @@ EXAMPLES = [
 @pytest.mark.parametrize(("rule", "lines", "rows"), EXAMPLES, ids=[e[0] for e in EXAMPLES])
 def test_an_example(rule, lines, rows):
     lines_read = [read(line, offset) for offset, line in enumerate(lines)]
-    hidden = judge((), [c for _, c in lines_read if isinstance(c, Event)], None, 0).hidden
+    hidden = judge(
+        (), [c for _, c in lines_read if isinstance(c, TransactionBoundary)], None, 0
+    ).hidden
     names = {members.name for members in hidden}
     changes = [c for t, c in lines_read if isinstance(c, Change) and t not in names]
     wanted = [values(row) for row in rows]

@@ -8,11 +8,11 @@ from tests.unit.merge.test_plan import Row, at, ddl, plan, run
 from waybill.errors import Code, SchemaChangeError
 from waybill.merge.state import MergeState
 from waybill.records import Column, intern_schema
-from waybill.spec.decisions import Decision, Decisions
+from waybill.spec.decisions import ColumnDecision, Decisions
 from waybill.tables import TableRule, TableRules
 from waybill.types import STRING, UNKNOWN, parse_type
 
-REWRITE = Decisions(((("*",), Decision(retype="rewrite")),))
+REWRITE = Decisions(((("*",), ColumnDecision(retype="rewrite")),))
 EMPTIED = "TRUNCATE TABLE t"
 
 

@@ -11,13 +11,13 @@ import pytest
 from waybill.errors import ConfigurationError, SchemaChangeError
 from waybill.merge.ambiguity import refuse_unordered_truncates
 from waybill.merge.increment_counts import Survey, TableSurvey
-from waybill.merge.plan import Plan, make_plan
+from waybill.merge.plan import MergePlan, make_plan
 from waybill.merge.rules import Change, Table
 from waybill.merge.state import Default, MergeState
 from waybill.merge.statements import Statement
 from waybill.order import order_key
 from waybill.records import Column, TableSchema, intern_schema
-from waybill.spec.decisions import STOP, Decision, Decisions
+from waybill.spec.decisions import STOP, ColumnDecision, Decisions
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
@@ -58,7 +58,7 @@ def positioned_ddl(partition: int, offset: int, text: str, topic: str = "t") -> 
 
 def plan(
     batch: list[Row | Statement], before: MergeState, rules: TableRules | None = None, **given: Any
-) -> Plan:
+) -> MergePlan:
     rows = [entry for entry in batch if isinstance(entry, Row)]
     ddl = [entry for entry in batch if isinstance(entry, Statement)]
     tables = {}
@@ -86,8 +86,8 @@ def plan(
     )
 
 
-def run(*batches: list[Row | Statement], **given: Any) -> Plan:
-    found = Plan(MergeState())
+def run(*batches: list[Row | Statement], **given: Any) -> MergePlan:
+    found = MergePlan(MergeState())
     for batch in batches:
         warnings = found.warnings
         found = plan(batch, found.state, **given)
@@ -104,7 +104,7 @@ def cuts(entries):
             yield [entries[a:b] for a, b in pairwise(ends)]
 
 
-def defaults(found: Plan) -> list[tuple[str, str]]:
+def defaults(found: MergePlan) -> list[tuple[str, str]]:
     return [(d.column, d.text) for d in found.state.table("shop.t").defaults]
 
 
@@ -351,7 +351,7 @@ def test_defaults_are_kept_oldest_first():
 
 def anew(
     batch: list[Row | Statement], before: MergeState, elsewhere: tuple[Statement, ...] = (), **given
-) -> Plan:
+) -> MergePlan:
     """The plan of a batch that brings all changes of shop.t once more."""
     return plan(
         batch, before, **{"rebuilt": ["shop.t", "shop.unknown"], **given}, elsewhere=elsewhere
@@ -368,7 +368,7 @@ def test_a_table_begins_anew_with_what_the_reload_brings():
     fresh = run([row(1, "id", "mail"), row(5, "id", "mail")])
     assert found.state.table("shop.t") == fresh.state.table("shop.t")
     assert found.tables["shop.t"].was == before.table("shop.t")
-    assert found.tables["shop.t"].made_anew == ["note is gone", "mail is new"]
+    assert found.tables["shop.t"].rebuilt_columns == ["note is gone", "mail is new"]
     assert before.to_json() == text, "what was known before the batch is not changed"
     assert [*found.tables] == ["shop.t"]
 
@@ -393,7 +393,7 @@ def typed(sequence: int, **types: str) -> Row:
 
 
 def decided(**decision: str) -> Decisions:
-    return Decisions(((("shop.t",), Decision(**decision)),))
+    return Decisions(((("shop.t",), ColumnDecision(**decision)),))
 
 
 NEVER = decided(add=STOP, widen=STOP, narrow=STOP, retype=STOP)

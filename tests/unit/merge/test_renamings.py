@@ -24,7 +24,7 @@ from waybill.merge.watermark import Reached
 from waybill.order import order_key, placed_after
 from waybill.overview.row_changes import key_test
 from waybill.records import Column, TableSchema, intern_schema
-from waybill.spec.decisions import MAP, NOTHING_DECIDED, Decision, Decisions
+from waybill.spec.decisions import MAP, NOTHING_DECIDED, ColumnDecision, Decisions
 from waybill.tables import TableRules
 from waybill.types import parse_type
 
@@ -154,8 +154,8 @@ class Log:
         return self.full
 
 
-MAPPED = Decisions(((("*",), Decision(rename=MAP)),))
-BESIDE = Decisions(((("*",), Decision(rename="beside")),))
+MAPPED = Decisions(((("*",), ColumnDecision(rename=MAP)),))
+BESIDE = Decisions(((("*",), ColumnDecision(rename="beside")),))
 
 
 def table(names: str) -> TableSchema:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from waybill.errors import Code, LakeError
 from waybill.lake.arrow_rows import objects
-from waybill.lake.metadata import Layout, Metadata
-from waybill.merge.columns import IMAGE, KEY, OWN_COLUMNS, Column
+from waybill.lake.metadata import Metadata, TableShape
+from waybill.merge.columns import IMAGE, KEY, OWN_COLUMNS, MergedColumn
 from waybill.merge.short_images import (
     ALL,
     MARK,
@@ -58,7 +58,7 @@ TEXTS: dict[str, list[str]] = {
     "double": ["1.10", "1e3", "0.1"],
     "float": ["1.10", "16777217", "1.0000000596046447753906250000001"],
 }
-COLUMNS = tuple(Column(f"c {i} é", f"c {i} é", type_) for i, type_ in enumerate(TEXTS))
+COLUMNS = tuple(MergedColumn(f"c {i} é", f"c {i} é", type_) for i, type_ in enumerate(TEXTS))
 NAMES = [column.name for column in COLUMNS]
 MAY = [i for i, column in enumerate(COLUMNS) if has_standard(column.type)]
 
@@ -85,7 +85,7 @@ def rows(draw: st.DrawFn) -> list[dict[str, str | None] | None]:
 
 
 def shortened(
-    images: list[str | None], columns: tuple[Column, ...], may: list[int]
+    images: list[str | None], columns: tuple[MergedColumn, ...], may: list[int]
 ) -> tuple[list[str | None], list[Any]]:
     """Short images of those that are not doubtful, and the values beside them."""
     array = pa.array(images, pa.string())
@@ -98,7 +98,9 @@ def shortened(
     return short.to_pylist(), values
 
 
-def read_again(short: list[str | None], columns: tuple[Column, ...], values: list[Any]) -> Any:
+def read_again(
+    short: list[str | None], columns: tuple[MergedColumn, ...], values: list[Any]
+) -> Any:
     """What a look into the lake finds in such rows."""
     names = [IMAGE, *(column.lake for column in columns)]
     table = pa.table([pa.array(short, pa.string()), *values], names=names)
@@ -107,7 +109,7 @@ def read_again(short: list[str | None], columns: tuple[Column, ...], values: lis
 
 def table_of(types: dict[str, str], properties: dict[str, str]) -> Metadata:
     fields = [{"name": name, "type": type_} for name, type_ in types.items()]
-    return Metadata({}, {}, frozenset(), properties, Layout(schema={"fields": fields}))
+    return Metadata({}, {}, frozenset(), properties, TableShape(schema={"fields": fields}))
 
 
 @given(rows(), st.sets(st.sampled_from(MAY)))
@@ -125,11 +127,11 @@ def test_what_is_read_of_a_short_image_is_the_row(
 
 def test_rows_with_the_usual_texts_have_one_and_the_same_image() -> None:
     columns = (
-        Column("id", "id", "bigint"),
-        Column("name", "name", "string"),
-        Column("price", "price", "decimal(10,2)"),
-        Column("at", "at", "timestamp_ntz"),
-        Column("day", "day", "date"),
+        MergedColumn("id", "id", "bigint"),
+        MergedColumn("name", "name", "string"),
+        MergedColumn("price", "price", "decimal(10,2)"),
+        MergedColumn("at", "at", "timestamp_ntz"),
+        MergedColumn("day", "day", "date"),
     )
     usual = [
         {
@@ -152,7 +154,7 @@ def test_rows_with_the_usual_texts_have_one_and_the_same_image() -> None:
 
 
 def test_a_column_that_came_later_is_not_in_rows_of_before() -> None:
-    columns = (Column("id", "id", "int"), Column("later", "later", "string"))
+    columns = (MergedColumn("id", "id", "int"), MergedColumn("later", "later", "string"))
     short, values = shortened(['{"id":"1"}'], columns[:1], [0])
     assert read_again(short, columns, [*values, pa.array([None], pa.string())]) == [{"id": "1"}]
     null, more = shortened(['{"id":"1","later":null}'], columns, [0, 1])
@@ -160,7 +162,7 @@ def test_a_column_that_came_later_is_not_in_rows_of_before() -> None:
 
 
 def test_a_wider_type_of_the_lake_gives_the_same_text() -> None:
-    columns = (Column("id", "id", "int"), Column("price", "price", "decimal(5,2)"))
+    columns = (MergedColumn("id", "id", "int"), MergedColumn("price", "price", "decimal(5,2)"))
     short, (ids, prices) = shortened(['{"id":"-7","price":"1.10"}'], columns, [0, 1])
     wider = [ids.cast(pa.int64()), prices.cast(pa.decimal128(20, 2))]
     assert short == ['~{"id":"~","price":"~"}']
@@ -194,27 +196,27 @@ def test_nothing_is_left_out_where_nobody_said_so(said: str | None) -> None:
 
 
 def test_nothing_is_left_out_where_that_saves_nothing_or_takes_too_long() -> None:
-    def may(*columns: Column) -> tuple[int, ...] | None:
+    def may(*columns: MergedColumn) -> tuple[int, ...] | None:
         table = table_of({c.lake: c.type for c in columns}, {TEXT_IMAGES: NEEDED})
         return may_leave_out(columns, table, {})
 
-    assert may(Column("x", "x", "double")) is None
-    many = [Column(f"c{n}", f"c{n}", "int") for n in range(MOST + 1)]
+    assert may(MergedColumn("x", "x", "double")) is None
+    many = [MergedColumn(f"c{n}", f"c{n}", "int") for n in range(MOST + 1)]
     assert may(*many[:-1]) == (*range(MOST),)
     assert may(*many) is None
 
 
 def test_only_columns_that_are_the_same_everywhere_are_left_out() -> None:
     columns = (
-        Column("id", "id", "int"),
-        Column("ID", "ID_1234abcd", "int"),
-        Column("wide", "wide", "int"),
-        Column("text", "text", "int"),
-        Column("next", "_waybill_next_next", "int"),
-        Column("size", "size", "double"),
-        Column("none", "none", "int"),
-        Column("new", "new", "int"),
-        Column("moves", "moves", "int"),
+        MergedColumn("id", "id", "int"),
+        MergedColumn("ID", "ID_1234abcd", "int"),
+        MergedColumn("wide", "wide", "int"),
+        MergedColumn("text", "text", "int"),
+        MergedColumn("next", "_waybill_next_next", "int"),
+        MergedColumn("size", "size", "double"),
+        MergedColumn("none", "none", "int"),
+        MergedColumn("new", "new", "int"),
+        MergedColumn("moves", "moves", "int"),
     )
     types = {column.lake: column.type for column in columns}
     types |= {"wide": "bigint", "text": "string", "none": "string", "next": "string"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from waybill.errors import ConfigurationError
-from waybill.merge.columns import Column
+from waybill.merge.columns import MergedColumn
 from waybill.merge.state import Default, MergeState, TableState
 from waybill.merge.watermark import Reached
 from waybill.order import order_key, order_number
@@ -97,7 +97,7 @@ def test_only_a_reload_stands_before_all_that_has_its_id():
 
 def test_columns_that_are_added_again():
     def table(dropped=(), **types) -> TableState:
-        columns = tuple(Column(name, name, type_) for name, type_ in types.items())
+        columns = tuple(MergedColumn(name, name, type_) for name, type_ in types.items())
         return TableState(columns=columns, dropped=dict.fromkeys(dropped, PLACED))
 
     first = table(id="int", note="string")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.merge.columns import Column
+from waybill.merge.columns import MergedColumn
 from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.state import Default, TableState
 from waybill.merge.table_plans import NAMED, TablePlan
-from waybill.merge.upsert.plain import changed_at_once, not_plain
+from waybill.merge.upsert.plain import changed_in_place, not_plain
 
 
 def with_columns(count: int) -> TableState:
-    return TableState(columns=tuple(Column(f"c{n}", f"c{n}", "int") for n in range(count)))
+    return TableState(columns=tuple(MergedColumn(f"c{n}", f"c{n}", "int") for n in range(count)))
 
 
 def test_a_report_names_so_many_columns_and_counts_the_others() -> None:
     def told(count: int) -> list[str]:
         plan = TablePlan(TableSurvey(), TableState(), TableState(), was=with_columns(count))
-        return plan.told_of_columns
+        return plan.column_sentences
 
     gone = [f"c{n} is gone" for n in range(NAMED)]
     assert told(0) == []
@@ -45,5 +45,5 @@ def test_what_changes_a_table_at_once_is_the_reason_with_or_without_rows(
     rows: int, state: TableState, more, reason: str | None
 ) -> None:
     plan = TablePlan(TableSurvey(rows=rows), TableState(), state, **more)
-    assert changed_at_once(plan) == reason
+    assert changed_in_place(plan) == reason
     assert not_plain(plan, [], "fail") == reason

@@ -12,10 +12,10 @@ from waybill.errors import WaitingError
 from waybill.mapping.rules import Rules
 from waybill.merge.transactions import (
     Came,
-    Event,
     Members,
     Open,
     RolledBack,
+    TransactionBoundary,
     announced,
     check_wait,
     is_serial,
@@ -29,7 +29,10 @@ X, Y = Open("x", 7, 100, "0", 5), Open("y", 8, 200)
 
 
 def events_of(*events):
-    return [Event(str(n), operation, id_, 5 + n) for n, (operation, id_) in enumerate(events)]
+    return [
+        TransactionBoundary(str(n), operation, id_, 5 + n)
+        for n, (operation, id_) in enumerate(events)
+    ]
 
 
 def test_begun_and_not_ended_waits():
@@ -104,10 +107,16 @@ PG = ["768:36527560", "768:36527752", "768:36527936", "768:36530456"]
 
 
 def test_the_end_of_a_postgresql_transaction_has_another_place_than_its_beginning():
-    begun = judge((), [Event("0", "begin", PG[0])], 7, 100).open
+    begun = judge((), [TransactionBoundary("0", "begin", PG[0])], 7, 100).open
     assert begun == (Open(PG[0], 7, 100, "0"),)
     assert begun[0].members == Members("768", 36527560, None)
-    ended = judge(begun, [Event("1", "commit", PG[3], rows=3)], 8, 200, lambda _: {PG[0]: Came(3)})
+    ended = judge(
+        begun,
+        [TransactionBoundary("1", "commit", PG[3], rows=3)],
+        8,
+        200,
+        lambda _: {PG[0]: Came(3)},
+    )
     assert (ended.open, ended.released) == ((), (Open(PG[0], 7, 100, "0", end=PG[3], count=3),))
     assert ended.released[0].members == Members("768", 36527560, 36530456)
 
@@ -120,7 +129,10 @@ def test_a_txid_that_is_used_again_is_another_transaction():
 
 
 def test_an_ended_transaction_waits_for_the_rows_that_its_end_announces():
-    events = [Event("0", "begin", PG[0]), Event("1", "commit", PG[3], rows=3)]
+    events = [
+        TransactionBoundary("0", "begin", PG[0]),
+        TransactionBoundary("1", "commit", PG[3], rows=3),
+    ]
     waiting = judge((), events, 7, 100, lambda _: {PG[0]: Came(2)}).open
     assert waiting == (Open(PG[0], 7, 100, "0", None, PG[3], 3),)
     assert waiting[0].members == Members("768", 36527560, 36530456)
@@ -232,11 +244,11 @@ def test_any_cut_of_a_stream_of_transactions_releases_the_same(sizes, data):
             place += 8
             if row == 0:
                 begin = f"{txid}:{place}"
-                stream.append(("event", Event(f"{place:06}a", "begin", begin)))
+                stream.append(("event", TransactionBoundary(f"{place:06}a", "begin", begin)))
             stream.append(("row", f"{txid}:{place}"))
         if ends or any(n % 3 == number % 3 for n in range(number + 1, len(sizes))):
             place += 8
-            end = Event(f"{place:06}b", "commit", f"{txid}:{place}", rows=size)
+            end = TransactionBoundary(f"{place:06}b", "commit", f"{txid}:{place}", rows=size)
             stream.append(("event", end))
     # The transaction topic may be read later than the topics of the rows, or earlier.
     cuts = {

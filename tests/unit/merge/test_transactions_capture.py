@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.captures import CAPTURES, lines
-from waybill.merge.transactions import Came, Event, Members, Open, judge
+from waybill.merge.transactions import Came, Members, Open, TransactionBoundary, judge
 
 FOLDERS = ("debezium-postgres-default", "debezium-mariadb")
 
@@ -55,12 +55,12 @@ def recorded(folder: str) -> list[list[Row]]:
     return [list(found) for _, found in groupby(rows, lambda row: row.id.partition(":")[0])]
 
 
-def with_events(folder: str, restarts: bool) -> list[Row | Event]:
+def with_events(folder: str, restarts: bool) -> list[Row | TransactionBoundary]:
     """Rows and events as the connector sends them; after a restart one begins a second time."""
-    stream: list[Row | Event] = []
+    stream: list[Row | TransactionBoundary] = []
 
     def event(operation: str, id_: str, rows: int | None = None) -> None:
-        stream.append(Event(f"{len(stream):06}", operation, id_, rows=rows))
+        stream.append(TransactionBoundary(f"{len(stream):06}", operation, id_, rows=rows))
 
     for number, rows in enumerate(recorded(folder)):
         event("begin", rows[0].id)
@@ -102,9 +102,9 @@ def test_every_transaction_comes_out_whole(folder: str, restarts: bool, late: in
     """The transaction topic is read with its rows, a batch earlier or later, or in the end."""
     stream = with_events(folder, restarts)
     size = len(stream) // BATCHES + 1
-    batches: list[list[Row | Event]] = [[] for _ in range(BATCHES + 2)]
+    batches: list[list[Row | TransactionBoundary]] = [[] for _ in range(BATCHES + 2)]
     for at, thing in enumerate(stream):
-        shift = late if isinstance(thing, Event) else 0
+        shift = late if isinstance(thing, TransactionBoundary) else 0
         batches[min(max(at // size + shift, 0), BATCHES + 1)].append(thing)
     open_: tuple[Open, ...] = ()
     rows: dict[str, list[Row]] = {}
@@ -118,7 +118,7 @@ def test_every_transaction_comes_out_whole(folder: str, restarts: bool, late: in
     for number, batch in enumerate(batches):
         for row in (thing for thing in batch if isinstance(thing, Row)):
             rows.setdefault(row.id.partition(":")[0], []).append(row)
-        events = [thing for thing in batch if isinstance(thing, Event)]
+        events = [thing for thing in batch if isinstance(thing, TransactionBoundary)]
         verdict = judge(open_, events, number, number, look)
         open_, released = verdict.open, released + len(verdict.released)
         if late <= 0:
@@ -133,5 +133,5 @@ def test_every_transaction_comes_out_whole(folder: str, restarts: bool, late: in
     assert len(open_) <= (folder == "debezium-mariadb")
 
 
-def is_end(thing: Row | Event) -> bool:
-    return isinstance(thing, Event) and thing.operation == "commit"
+def is_end(thing: Row | TransactionBoundary) -> bool:
+    return isinstance(thing, TransactionBoundary) and thing.operation == "commit"

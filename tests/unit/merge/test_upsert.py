@@ -21,19 +21,27 @@ from hypothesis import strategies as st
 from waybill.lake.data_files import DataFileWriter
 from waybill.lake.position_deletes import write_deletes
 from waybill.lake.stored_files import StoredFile
-from waybill.merge.columns import BY_CHANGE, DELETED, GONE, KEY, ORDER, OWN_COLUMNS, Column
+from waybill.merge.columns import BY_CHANGE, DELETED, GONE, KEY, ORDER, OWN_COLUMNS, MergedColumn
 from waybill.merge.exact_casts import fits
 from waybill.merge.upsert.stored import look_up
 from waybill.merge.upsert.values import exact, typed_columns
 from waybill.merge.upsert.winners import (
     CHANGES_READ,
     WINNERS,
-    Wanted,
+    ReducedTable,
     buckets_of,
     reduced,
     winners,
 )
-from waybill.merge.upsert.writing import DOUBTFUL, LARGE, WRITTEN, Target, packed, unpacked, written
+from waybill.merge.upsert.writing import (
+    DOUBTFUL,
+    LARGE,
+    WRITTEN,
+    UpsertTarget,
+    packed,
+    unpacked,
+    written,
+)
 
 KEYS = st.sampled_from(["", "1", "12", "123456789", '{"id":"1"}', "ключ", "ключи"])
 ORDERS = st.sampled_from(["1/11/5", "1/12/10", "1/12/9", "", "1/11"])
@@ -109,9 +117,9 @@ def test_only_rows_of_wanted_tables_above_their_truncate_count():
         pa.schema([(name, pa.string()) for name in names]),
     )
     tables = {
-        "db.t": Wanted(0, 1, "1/1"),
-        "topic": Wanted(1, 1, ""),
-        ".u": Wanted(2, 1, ""),
+        "db.t": ReducedTable(0, 1, "1/1"),
+        "topic": ReducedTable(1, 1, ""),
+        ".u": ReducedTable(2, 1, ""),
     }
     (found,) = winners([batch], tables)
     kept = [(r["number"], r["key"], r["live"], r["image"], r["whole"]) for r in found.to_pylist()]
@@ -294,7 +302,7 @@ def test_usual_texts_are_not_doubtful(type_, text):
 
 
 def test_images_become_columns_and_what_leaves_one_out_is_doubtful():
-    columns = (Column("id", "id", "int"), Column('na"me', "name", "string"))
+    columns = (MergedColumn("id", "id", "int"), MergedColumn('na"me', "name", "string"))
     images = [
         json.dumps({"id": "1", 'na"me': "x"}),
         None,
@@ -364,7 +372,7 @@ def written_of(folder, rows, *bounds, most_held=10_000) -> list[dict[str, Any]]:
         ]
     )
     writer = DataFileWriter(str(folder), str(folder), schema, ())
-    target = Target((Column("id", "id", "int"),), "b1", writer, (), *bounds)
+    target = UpsertTarget((MergedColumn("id", "id", "int"),), "b1", writer, (), *bounds)
     kinds = {"part": pa.int32(), "number": pa.int32(), "bucket": pa.int32(), "winners": pa.binary()}
     given = [
         {"part": 0, "number": 0, "bucket": bucket, "winners": packed(table_of(piece))}

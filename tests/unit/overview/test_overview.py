@@ -19,8 +19,8 @@ from waybill.overview.files import outlined, read_account, read_index, read_outl
 from waybill.overview.schema import (
     VERSION,
     BatchAccount,
+    EndpointPlace,
     Index,
-    Place,
     Quarantine,
     StageAccount,
     decoded,
@@ -369,7 +369,7 @@ def test_no_more_than_the_last_batches(spec, lake, monkeypatch):
 
 
 def test_large_numbers_are_texts():
-    place = Place("a", "b", "c")
+    place = EndpointPlace("a", "b", "c")
     index = Index(VERSION, "shop", 1, place, [], [], lag=2**53, quarantine=Quarantine(2**53 - 1))
     index = msgspec.structs.replace(index, merged=FIRST)
     content = encoded(index)
@@ -381,7 +381,7 @@ def test_large_numbers_are_texts():
 
 
 def test_half_of_a_surrogate_pair_in_a_name():
-    place = Place("a", "b", "topic \ud83d")
+    place = EndpointPlace("a", "b", "topic \ud83d")
     read = decoded(encoded(Index(VERSION, "shop", 1, place, [], [])), Index)
     assert read.source.place == "topic \\ud83d"
 

@@ -6,7 +6,7 @@ import time
 
 from waybill.errors import UnreachableError
 from waybill.publish.kafka import progress
-from waybill.publish.kafka.ledger import Entry, Owner
+from waybill.publish.kafka.ledger import LedgerEntry, Owner
 from waybill.publish.kafka.sender import Group, Sending
 
 SENDING = Sending(
@@ -14,8 +14,8 @@ SENDING = Sending(
 )
 
 
-def entry(messages: int) -> Entry:
-    return Entry(
+def entry(messages: int) -> LedgerEntry:
+    return LedgerEntry(
         topic="topic",
         messages=messages,
         tombstones=0,

@@ -143,7 +143,7 @@ def test_headers_of_parquet_are_found_by_their_names(tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"value": ["1"], "headers": [[{"k": "k", "v": "v"}]]}), tmp_path / "a.parquet"
     )
-    with pytest.raises(SourceError, match=r"a\.parquet .*no list of structs of key and value"):
+    with pytest.raises(SourceError, match=r"a\.parquet .*nor a list of structs of key and value"):
         read(source(tmp_path, "parquet"))
 
 

@@ -19,12 +19,12 @@ from waybill.sources.kafka.pieces import BYTES_PER_TASK, dealt, piece_size
 from waybill.sources.kafka.plan import plan
 from waybill.sources.kafka.positions import (
     NOTHING,
+    OffsetRange,
     Positions,
-    Range,
     read_positions,
     write_positions,
 )
-from waybill.sources.kafka.reader import RangeOptions, Read, read_ranges
+from waybill.sources.kafka.reader import RangeOptions, ReadRange, read_ranges
 from waybill.spec.endpoints import KafkaSource
 from waybill.spec.migration import Migration
 
@@ -72,7 +72,7 @@ def test_an_end():
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"pattern": "(", "topics": []}, r"'\(' is no regular expression"),
+        ({"pattern": "(", "topics": []}, r"'\(' is not a regular expression"),
         ({"pattern": "x"}, "say which topics"),
         ({"on_data_loss": "ignore"}, "fail"),
         ({"unreadable_headers": "ignore"}, "leave_out"),
@@ -130,7 +130,10 @@ def test_offsets_of_a_topic_that_the_pattern_does_not_find():
             with pytest.raises(SourceError, match=f"{field} names the topic {topic}, which is not"):
                 plan(wrong, brokers)
     right = source(topics=[], pattern="shop_.*", start={"shop_a": {0: 5}}, end={"shop_b": {0: 7}})
-    assert plan(right, brokers).ranges == [Range("shop_a", 0, 5, 10), Range("shop_b", 0, 0, 7)]
+    assert plan(right, brokers).ranges == [
+        OffsetRange("shop_a", 0, 5, 10),
+        OffsetRange("shop_b", 0, 0, 7),
+    ]
 
 
 def test_offsets_of_a_topic_that_was_read_and_is_gone():
@@ -149,14 +152,16 @@ def test_a_ledger_that_was_read_once_is_not_missed():
 
 def test_the_cursor_names_what_moved_and_now_and_then_all():
     ids = {"shop": "id1"}
-    history = [write_positions(NOTHING, ids, [Range("shop", n, 3, 7) for n in range(40)], False)]
+    history = [
+        write_positions(NOTHING, ids, [OffsetRange("shop", n, 3, 7) for n in range(40)], False)
+    ]
     assert not history[0]["complete"]
     sizes = []
     for batch in range(200):
         before = read_positions(history)
         assert before.next == {("shop", n): 7 + (batch if n < 2 else 0) for n in range(40)}
         assert before.ids == ids
-        moved = [Range("shop", n, end, end + (n < 2)) for (_, n), end in before.next.items()]
+        moved = [OffsetRange("shop", n, end, end + (n < 2)) for (_, n), end in before.next.items()]
         cursor = write_positions(before, ids, moved, False)
         sizes.append(len(cursor["topics"]["shop"]["ranges"]))
         history.insert(0, cursor)
@@ -171,17 +176,20 @@ def test_a_full_run_forgets_what_it_did_not_find():
     before = read_positions(
         [
             write_positions(
-                NOTHING, {"a": "1", "b": "2"}, [Range("a", 0, 0, 5), Range("b", 0, 0, 5)], False
+                NOTHING,
+                {"a": "1", "b": "2"},
+                [OffsetRange("a", 0, 0, 5), OffsetRange("b", 0, 0, 5)],
+                False,
             )
         ]
     )
-    cursor = write_positions(before, {"a": "3"}, [Range("a", 0, 0, 2)], True)
+    cursor = write_positions(before, {"a": "3"}, [OffsetRange("a", 0, 0, 2)], True)
     after = read_positions([cursor, {"complete": True, "topics": {"c": {"id": "", "ranges": {}}}}])
     assert (after.ids, after.next) == ({"a": "3"}, {("a", 0): 2})
 
 
 def test_a_batch_that_plans_nothing_keeps_what_is_known():
-    first = write_positions(NOTHING, {"a": "1"}, [Range("a", 0, 0, 5)], False)
+    first = write_positions(NOTHING, {"a": "1"}, [OffsetRange("a", 0, 0, 5)], False)
     nothing = write_positions(read_positions([first]), {}, [], False)
     assert read_positions([nothing, first]).next == {("a", 0): 5}
     assert read_positions([nothing, first]).ids == {"a": "1"}
@@ -250,7 +258,7 @@ def test_a_header_whose_name_is_not_utf_8(played):
     names = [[b"ok", b"a"]] * 200 + [*bad, [b"ok", b"b\0c"], []] * 2
     send_raw_headers(played, "shop", names)
     properties = {"bootstrap.servers": played, "log_level": "0"}
-    span, reads = Range("shop", 0, 0, 210), {}
+    span, reads = OffsetRange("shop", 0, 0, 210), {}
     with pytest.raises(
         SourceError, match=r"offset 200 of partition 0 of the topic shop.*leave_out"
     ):
@@ -261,7 +269,7 @@ def test_a_header_whose_name_is_not_utf_8(played):
     keys = [headers and [header["key"] for header in headers] for headers in found]
     # The client ends names at a byte 0.
     assert keys == [["ok", "a"]] * 200 + [None, None, None, ["ok", "b"], None] * 2
-    assert reads == {span: Read(rows=210, bytes=210, bare=6)}
+    assert reads == {span: ReadRange(rows=210, bytes=210, bare=6)}
 
 
 def test_another_failure_of_the_client_is_not_taken_for_a_header(monkeypatch):
@@ -280,7 +288,7 @@ def test_another_failure_of_the_client_is_not_taken_for_a_header(monkeypatch):
 
 
 spans = st.builds(
-    lambda topic, partition, start, length: Range(topic, partition, start, start + length),
+    lambda topic, partition, start, length: OffsetRange(topic, partition, start, start + length),
     st.sampled_from("ab"),
     st.integers(0, 9),
     st.integers(0, 2**40),
@@ -386,21 +394,21 @@ class Client:
         pass
 
 
-def read_told(monkeypatch, told: list[list[Told]], end: int) -> tuple[int, list[Read]]:
+def read_told(monkeypatch, told: list[list[Told]], end: int) -> tuple[int, list[ReadRange]]:
     """Messages of the first four offsets, and what was reported of them."""
-    reads: list[Read] = []
+    reads: list[ReadRange] = []
     monkeypatch.setattr(reader, "QUIET", 0.0)
     monkeypatch.setattr(reader, "Consumer", lambda _: Client(told, end))
-    monkeypatch.setattr(reader._Work, "_ask_about_topic", lambda _: None)
+    monkeypatch.setattr(reader._RangeWork, "_ask_about_topic", lambda _: None)
     monkeypatch.setattr(rows, "Message", Told)
-    spans, options = [Range("shop", 0, 0, 4)], RangeOptions({}, "b")
+    spans, options = [OffsetRange("shop", 0, 0, 4)], RangeOptions({}, "b")
     batches = read_ranges(spans, options, lambda _, read: reads.append(read))
     return sum(batch.num_rows for batch in batches), reads
 
 
 def test_a_new_leader_that_does_not_know_the_end_for_a_moment_is_waited_for(monkeypatch):
     told = [[Told(0), Told(1)], [Told(2, ends=True)], [], [Told(2), Told(3)], [Told(4, ends=True)]]
-    assert read_told(monkeypatch, told, 4) == (4, [Read(4, 4)])
+    assert read_told(monkeypatch, told, 4) == (4, [ReadRange(4, 4)])
 
 
 def test_a_partition_that_ends_before_what_was_planned_is_an_error(monkeypatch):

@@ -112,18 +112,18 @@ publish:
     folder = write(text).parent
     assert problems(folder / "shop.yaml") == [
         "1: name - use lower-case letters, digits and _, starting with a letter",
-        "2: shedule is no known field; did you mean 'schedule'?",
+        "2: shedule is not a known field; did you mean 'schedule'?",
         "4: source.files.layout should be 'lines', 'parquet', 'kcat' or 'whole'",
-        "4: source.files.topics is no known field; did you mean 'topic'?",
-        "5: source.envelope - 'oms-defualt' is no known envelope; did you mean 'oms-default'?",
-        "8: tables.\"shop.orders\".colums is no known field; did you mean 'columns'?",
+        "4: source.files.topics is not a known field; did you mean 'topic'?",
+        "5: source.envelope - 'oms-defualt' is not a known envelope; did you mean 'oms-default'?",
+        "8: tables.\"shop.orders\".colums is not a known field; did you mean 'columns'?",
         "9: tables.\"shop.orders\".columns.amount - 'decimal(x' is not a column type; "
         "put a type with a comma into quotes, or the comma ends it",
         "10: quality.max_refused_share should be less than or equal to 1",
         "10: quality.suites[0] - 'chnages' is neither a known suite nor a .json file; "
         "did you mean 'changes'?",
         f"10: quality.suites[1] - there is no file {folder / 'missing.json'}",
-        "15: publish[1].file is no known field; did you mean 'files'?",
+        "15: publish[1].file is not a known field; did you mean 'files'?",
     ]
 
 
@@ -403,7 +403,7 @@ def test_settings_of_an_envelope_are_checked(write):
     )
     assert problems(write(text)) == [
         "8: publish[0].settings.precise should be a valid boolean, unable to interpret input",
-        "8: publish[0].settings.zome is no known field; did you mean 'zone'?",
+        "8: publish[0].settings.zome is not a known field; did you mean 'zone'?",
     ]
 
 
@@ -432,7 +432,7 @@ def test_tables_of_their_own_file(tmp_path, wrap):
     file.write_text("tables:\n  " + body if wrap else body)
     assert load_tables(file).find("shop", None, "orders").key == ("id",)
     file.write_text(body.replace("key", "keys"))
-    with pytest.raises(SpecificationError, match="is no known field; did you mean 'key'"):
+    with pytest.raises(SpecificationError, match="is not a known field; did you mean 'key'"):
         load_tables(file)
 
 

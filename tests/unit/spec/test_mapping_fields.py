@@ -68,11 +68,11 @@ def test_the_key_of_an_hmac_is_the_password_of_its_connection(load, monkeypatch)
         ("map: [{tables: 'a.*', rename: {table: one}}]\n", "give all tables of 'a.*' one name"),
         (
             "map: [{tables: a.b, columns: {mask: {c: md5}}}]\n",
-            "columns.mask.c is no mask: write null, sha",
+            "columns.mask.c is not a mask: write null, sha",
         ),
         (
             "map: [{tables: a.b, columns: {add: {c: now}}}]\n",
-            "columns.add.c is no new column: write data",
+            "columns.add.c is not a new column: write data",
         ),
         ("select: {includes: [a]}\n", "include"),
     ],

@@ -10,7 +10,7 @@ from tests.unit.spec.spec_files import GOOD, writer_in
 from waybill.cli.check_decisions import check_decisions
 from waybill.cli.findings import WRONG
 from waybill.errors import ConfigurationError
-from waybill.spec.decisions import Decision
+from waybill.spec.decisions import ColumnDecision
 from waybill.spec.file import load_migration
 
 
@@ -25,9 +25,9 @@ def load(tmp_path):
 def test_the_first_entry_decides_and_what_it_leaves_out_is_as_without_one(load):
     first, second = "{tables: shop.orders, add: stop}", "{tables: 'shop.*', drop: stop}"
     spec = load(f"schema_changes: [{first}, {second}]\n")
-    assert spec.decisions.find("shop.orders") == Decision(add="stop")
-    assert spec.decisions.find("shop.x") == Decision(drop="stop")
-    assert load("").decisions.find("shop.x") == Decision()
+    assert spec.decisions.find("shop.orders") == ColumnDecision(add="stop")
+    assert spec.decisions.find("shop.x") == ColumnDecision(drop="stop")
+    assert load("").decisions.find("shop.x") == ColumnDecision()
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_the_example_of_the_page_is_one(load):
     page = (Path(__file__).parents[3] / "docs/merge.md").read_text(encoding="utf-8")
     example = page.partition("## Schema changes")[2].partition("```yaml\n")[2].partition("```")[0]
     spec = load(example)
-    assert spec.decisions.find("shop.orders") == Decision(add="stop", rename="beside")
-    assert spec.decisions.find("shop.items") == Decision(retype="rewrite")
+    assert spec.decisions.find("shop.orders") == ColumnDecision(add="stop", rename="beside")
+    assert spec.decisions.find("shop.items") == ColumnDecision(retype="rewrite")
 
 
 JOINED = (

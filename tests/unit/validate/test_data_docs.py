@@ -168,7 +168,7 @@ def test_where_no_site_is_built(spec, tmp_path):
     site.unlink()
     site.mkdir()
     (site / "letters.txt").write_text("mine")
-    with pytest.raises(ConfigurationError, match=r"letters\.txt and is no site of Waybill"):
+    with pytest.raises(ConfigurationError, match=r"letters\.txt and is not a site of Waybill"):
         build_site(spec, str(site))
     (site / "letters.txt").unlink()
     build_site(spec, str(site))

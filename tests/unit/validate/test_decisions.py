@@ -15,7 +15,7 @@ from waybill.cli.app import app
 from waybill.cli.gate import login_name
 from waybill.errors import ConfigurationError
 from waybill.lake.commit import Commit
-from waybill.lake.decisions import APPROVED, DROPPED, HELD, STAMPS, Decision, decision_on
+from waybill.lake.decisions import APPROVED, DROPPED, HELD, STAMPS, GateDecision, decision_on
 from waybill.report import StageReport
 from waybill.validate.batch import judged_before
 from waybill.validate.expectations import nothing_to_check
@@ -116,7 +116,7 @@ def test_a_suite_that_is_unclear_about_it_is_not_loaded(tmp_path):
 
 
 def test_the_page_says_who_decided_and_why():
-    decision = Decision(APPROVED, "b1", HOSTILE, "2026-01-01", HOSTILE, "", [{"rule": HOSTILE}])
+    decision = GateDecision(APPROVED, "b1", HOSTILE, "2026-01-01", HOSTILE, "", [{"rule": HOSTILE}])
     found = result(decision=decision._asdict(), checks=[checked(waivable=False)])
     found.outcome = "approved"
     page = gate_page(found)
@@ -156,7 +156,7 @@ def test_the_help_says_what_follows(command):
 
 def test_a_decision_of_before_names_no_rows():
     rule = {"rule": "No e-mail is missing (7 rows: ann@example.com)", "finding": "1f"}
-    decision = Decision("approved", "b1", "ann", "now", "known", "before", [rule])._asdict()
+    decision = GateDecision("approved", "b1", "ann", "now", "known", "before", [rule])._asdict()
     shown = [{**rule, "rule": "No e-mail is missing (7 rows)"}]
     assert result(decision=decision).without_values().decision == {**decision, "rules": shown}
     report = StageReport("validate", "b1", details={"decision": decision, "outcome": APPROVED})
@@ -191,7 +191,7 @@ def test_which_decision_counts(newest_first, waits, shown):
     merge = Commit(3, "b1", "merge", {}, {}, 0, None)
     commits = []
     for what in newest_first:
-        decision = Decision(what, "b1", "ann", "now", "known", "before", [])._asdict()
+        decision = GateDecision(what, "b1", "ann", "now", "known", "before", [])._asdict()
         report = StageReport("decide", "b1", details={"decision": decision}).to_dict()
         stage = STAMPS.get(what, HELD)
         commits.append(Commit(7, "b1", stage, {"merges": 3}, report, 0, None))

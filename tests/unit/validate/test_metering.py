@@ -14,7 +14,7 @@ from tests.unit.validate.test_page import HOSTILE, checked, result
 from waybill.validate.metering import Meter, metered
 from waybill.validate.page import gate_page
 from waybill.validate.result import Cost, GateResult, SharedCost
-from waybill.validate.suite_runs import Found, run_every
+from waybill.validate.suite_runs import SuiteInput, run_every
 from waybill.validate.suites import load_suites
 
 
@@ -76,7 +76,7 @@ def test_every_suite_on_profiles_has_a_line_and_what_they_share_is_not_divided(s
     made = {"changes": Meter(1.0, 4), "tables": Meter(2.5, 3), "trends": Meter(0.25, 0)}
     spec = SimpleNamespace(quality=SimpleNamespace(max_refused_share=0.05))
     context = SimpleNamespace(spark=spark)
-    nothing = Found(None, None, [])  # suites on profiles look at nothing else
+    nothing = SuiteInput(None, None, [])  # suites on profiles look at nothing else
     ran = run_every(spec, context, suites, {"tables": tables, "trends": []}, made, nothing)
     assert [check.error for check in ran.checks] == [None] * len(ran.checks)
     assert [(cost.suite, cost.over, cost.rows, cost.jobs) for cost in ran.costs] == [

@@ -7,9 +7,9 @@ import pytest
 from waybill.envelopes import registry
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.types import STRING, LogicalType
-from waybill.validate.comparing_messages import Judge
+from waybill.validate.comparing_messages import MessageJudge
 from waybill.validate.digest import difference, effects_of
-from waybill.validate.readers import Reader, rules_of
+from waybill.validate.readers import TargetReader, rules_of
 
 DEBEZIUM, MAXWELL = registry.get("debezium-json"), registry.get("maxwell")
 TIMESTAMP = LogicalType("timestamp")
@@ -67,8 +67,8 @@ def test_messages_are_read_with_the_types_of_their_change():
     """Within what the gate judges a column was a number and became a time."""
     before, after = with_type("int32", "5"), with_type("timestamp", "2026-11-25T10:07:00")
     rules = rules_of([before.schema, after.schema])
-    reader = Reader("maxwell", {}, rules)
-    judge, decoder = Judge(reader), reader.decoder()
+    reader = TargetReader("maxwell", {}, rules)
+    judge, decoder = MessageJudge(reader), reader.decoder()
     encoder = MAXWELL.encoder(MAXWELL.encode_settings())
     for change, other in ((before, "6"), (after, "2026-11-25T10:07:01")):
         messages = [

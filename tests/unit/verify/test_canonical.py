@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Mask, Rule, Rules
-from waybill.merge.columns import Column as LakeColumn
+from waybill.mapping.rules import MappingRule, Mask, Rules
+from waybill.merge.columns import MergedColumn
 from waybill.merge.state import TableState
 from waybill.records import Column, TableSchema
 from waybill.types import LogicalType, parse_type
@@ -14,7 +14,7 @@ from waybill.verify.canonical import MYSQL, POSTGRESQL, SourceColumn, of_databas
 from waybill.verify.database import SourceTable
 from waybill.verify.mapped_sources import MappedSource
 from waybill.verify.mysql import _column as mysql_column
-from waybill.verify.plan import RowTexts, _compared
+from waybill.verify.plan import CanonicalRows, _compared
 from waybill.verify.postgresql import _column as postgresql_column
 from waybill.verify.postgresql import _literal as postgresql_literal
 
@@ -151,10 +151,10 @@ def compared_bits(declared: str, lake_type: str, mask: Mask | None = None):
         columns=tuple(Column(one.name, one.type) for one in columns),
         key=("id",),
     )
-    rules = Rules(of_tables=(Rule(("*",), masks={"c": mask}),)) if mask else Rules()
+    rules = Rules(of_tables=(MappingRule(("*",), masks={"c": mask}),)) if mask else Rules()
     mapped = ChangeMapper(rules).of(schema)
     assert mapped is not None
-    held = (LakeColumn("id", "id", "bigint"), LakeColumn("c", "c", lake_type))
+    held = (MergedColumn("id", "id", "bigint"), MergedColumn("c", "c", lake_type))
     known = TableState(("d", "s", "t"), ("id",), held)
     one = MappedSource(SourceTable(("s", "t"), columns), mapped)
     return _compared("d.s.t", "lake.d.t", known, one)
@@ -163,7 +163,7 @@ def compared_bits(declared: str, lake_type: str, mask: Mask | None = None):
 @pytest.mark.parametrize("declared", ["bit varying", "bit varying(8)", "bit varying(1)"])
 def test_bits_of_any_length_are_compared_with_their_length_where_the_lake_has_it(declared: str):
     """Text that is no Base64, though "0001" could be some."""
-    texts = RowTexts(compared_bits(declared, "string"))
+    texts = CanonicalRows(compared_bits(declared, "string"))
     for theirs in BIT_TEXTS:
         for ours in BIT_TEXTS:
             equal = texts.of_database(("1", theirs)) == texts.of_image({"id": "1", "c": ours})
@@ -174,7 +174,7 @@ def test_bits_of_any_length_are_compared_with_their_length_where_the_lake_has_it
 
 def test_bits_of_any_length_that_the_lake_has_as_bytes_are_compared_by_their_number():
     """Debezium writes as many bytes as the column has, so nobody knows the length of a value."""
-    texts = RowTexts(compared_bits("bit varying(8)", "binary"))
+    texts = CanonicalRows(compared_bits("bit varying(8)", "binary"))
     ones = {texts.of_database(("1", theirs)) for theirs in ("1", "01", "00000001")}
     assert ones == {texts.of_image({"id": "1", "c": "AQ=="})}
     assert texts.of_database(("1", "10")) not in ones

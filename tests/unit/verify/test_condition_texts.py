@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from waybill.mapping.changes import ChangeMapper
-from waybill.mapping.rules import Rule, Rules
-from waybill.merge.columns import Column as LakeColumn
+from waybill.mapping.rules import MappingRule, Rules
+from waybill.merge.columns import MergedColumn
 from waybill.merge.state import TableState
 from waybill.records import Column, intern_schema
 from waybill.types import parse_type
@@ -14,7 +14,7 @@ from waybill.verify.canonical import MYSQL, POSTGRESQL, SourceColumn
 from waybill.verify.database import SourceTable
 from waybill.verify.mapped_sources import MappedSource
 from waybill.verify.mysql import _column as mysql_column
-from waybill.verify.plan import Compared, RowTexts, _compared
+from waybill.verify.plan import CanonicalRows, Compared, _compared
 from waybill.verify.postgresql import _column as postgresql_column
 
 
@@ -25,7 +25,7 @@ def column(dialect: str, name: str, declared: str) -> SourceColumn:
 
 
 def rules(where: str) -> Rules:
-    return Rules(of_tables=(Rule(("*",), where=where),))
+    return Rules(of_tables=(MappingRule(("*",), where=where),))
 
 
 def table(dialect: str, type_: str):
@@ -37,7 +37,7 @@ def table(dialect: str, type_: str):
 def compared(dialect: str, declared: str, type_: str, where: str) -> Compared:
     columns = column(dialect, "id", "bigint"), column(dialect, "c", declared)
     mapped = ChangeMapper(rules(where)).of(table(dialect, type_))
-    held = (LakeColumn("id", "id", "bigint"), LakeColumn("c", "c", "string"))
+    held = (MergedColumn("id", "id", "bigint"), MergedColumn("c", "c", "string"))
     known = TableState(("d", "s", "t"), ("id",), held)
     return _compared("t", "lake.t", known, MappedSource(SourceTable(("s", "t"), columns), mapped))
 
@@ -103,7 +103,7 @@ def test_the_same_rows_are_taken(dialect, declared, type_, database, lake, where
     holds = ChangeMapper(rules(where)).of(schema).holds(schema.Image("1", lake))
     found = compared(dialect, declared, type_, where)
     assert found.why_not == ""
-    texts = RowTexts(found)
+    texts = CanonicalRows(found)
     assert (texts.of_database(("1", database)) is not None) is (holds is True)
     nothing = ChangeMapper(rules(where)).of(schema).holds(schema.Image("1", None))
     assert (texts.of_database(("1", None)) is not None) is (nothing is True)
@@ -145,5 +145,5 @@ def test_a_condition_on_values_with_several_texts_is_not_compared(dialect, decla
     ],
 )
 def test_a_row_whose_change_was_refused_is_to_be_seen(declared, type_, value, where):
-    texts = RowTexts(compared(MYSQL, declared, type_, where))
+    texts = CanonicalRows(compared(MYSQL, declared, type_, where))
     assert texts.of_database(("1", value)) == ("1", value)

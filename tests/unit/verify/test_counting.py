@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.unit.verify.test_history import SPEC
 from waybill.verify import counting
 from waybill.verify.counting import count_table
-from waybill.verify.database import SourceTable, View
+from waybill.verify.database import DatabaseView, SourceTable
 from waybill.verify.deciding import LakeState, Pending
 from waybill.verify.plan import Compared
 from waybill.verify.results import COUNT, TableResult
@@ -33,7 +33,7 @@ def counted(
     monkeypatch.setattr(counting, "live_rows", lambda *_: 7)
     monkeypatch.setattr(counting, "lake_state", lambda *_: state)
     monkeypatch.setattr(counting, "left_open", lambda *_, **__: before)
-    facts: Any = (None, SPEC, TABLE, Database(), state, View(50, None), 0.0)
+    facts: Any = (None, SPEC, TABLE, Database(), state, DatabaseView(50, None), 0.0)
     return count_table(*facts, lambda *_: None, False)
 
 

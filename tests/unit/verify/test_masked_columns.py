@@ -9,7 +9,7 @@ import pytest
 from tests.unit.verify.test_canonical import column
 from waybill.mapping.rules import Mask
 from waybill.verify.canonical import MYSQL, POSTGRESQL, has_one_text
-from waybill.verify.plan import Compared, RowTexts
+from waybill.verify.plan import CanonicalRows, Compared
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_row_of_the_database_is_masked_and_one_of_the_lake_is_not_masked_again
     mask = Mask("sha256")
     hashed = {text: hashlib.sha256(text.encode()).hexdigest() for text in ("7", "123")}
     table = compared(mask, mask, Mask("null"))
-    texts = RowTexts(table)
+    texts = CanonicalRows(table)
     row = texts.of_database(("7", "123", "40"))
     assert row == (hashed["7"], hashed["123"], None)
     image = {"id": hashed["7"], "phone": hashed["123"], "years": None}

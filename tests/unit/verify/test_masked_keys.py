@@ -16,17 +16,17 @@ from waybill.spec.verification import Verify
 from waybill.verify import deciding
 from waybill.verify.canonical import POSTGRESQL
 from waybill.verify.comparing import LakeRow
-from waybill.verify.database import SourceTable, View
+from waybill.verify.database import DatabaseView, SourceTable
 from waybill.verify.deciding import (
     MISSING_IN_DATABASE,
     MISSING_IN_LAKE,
-    Decided,
+    DecidedKeys,
     Deciding,
     LakeState,
     Pending,
 )
 from waybill.verify.newest import MASKED
-from waybill.verify.plan import Compared, RowTexts
+from waybill.verify.plan import CanonicalRows, Compared
 from waybill.verify.results import difference_dict
 
 RAW = "0170-777"
@@ -45,8 +45,8 @@ def compared(keyed: bool) -> Compared:
 class Database:
     """Has one row, which was there before its phone was masked."""
 
-    def begin(self) -> View:
-        return View(5, None)
+    def begin(self) -> DatabaseView:
+        return DatabaseView(5, None)
 
     def pieces(self, *_: object) -> list[None]:
         return [None]
@@ -60,10 +60,10 @@ def decided(
     table: Compared,
     reached: int,
     before: Mapping[str, Pending],
-) -> Decided:
+) -> DecidedKeys:
     """What becomes of the row of the database, and of that of the lake, which is not masked."""
     state = LakeState(1, "b1", "b1", "", reached, None, 1, False)
-    texts = RowTexts(table)
+    texts = CanonicalRows(table)
     image = json.dumps({"phone": RAW})
     ours = ("7", RAW)
     rows = {texts.key(ours): LakeRow("1", ours, key=image if table.keyed else None)}

@@ -11,7 +11,7 @@ from tests.unit.verify.test_history import SPEC
 from waybill.errors import Code, ConfigurationError, LakeError, UnreachableError, WaybillError
 from waybill.spec.verification import Verify
 from waybill.verify import run
-from waybill.verify.database import SourceTable, View
+from waybill.verify.database import DatabaseView, SourceTable
 from waybill.verify.deciding import LakeState
 from waybill.verify.newest import FAILED, SKIPPED, VERIFIED
 from waybill.verify.plan import NO_TABLE, Compared
@@ -29,11 +29,11 @@ class Database:
     def __init__(self, answers: int) -> None:
         self.answers = answers
 
-    def begin(self) -> View:
+    def begin(self) -> DatabaseView:
         if not self.answers:
             raise UnreachableError("the server is gone")
         self.answers -= 1
-        return View(0, None)
+        return DatabaseView(0, None)
 
     def count(self, _: object) -> int:
         return 7
@@ -66,7 +66,7 @@ def result_of(monkeypatch: pytest.MonkeyPatch, error: Exception, answers: int) -
         lambda *_: None,
         None,
     )
-    (result,) = run._Table(*facts).results("counts")
+    (result,) = run._VerifiedTable(*facts).results("counts")
     return result
 
 
@@ -119,5 +119,5 @@ def test_a_table_that_the_database_does_not_show(
     table = TABLE._replace(source=None, why_not=why_not)
     verify = Verify(database="source")
     facts: Any = (LakeWithRecords(), SPEC, verify, table, Database(9), 0.0, lambda *_: None, None)
-    (result,) = run._Table(*facts).results("full")
+    (result,) = run._VerifiedTable(*facts).results("full")
     assert (result.outcome, result.sentence, result.in_lake) == (expected, why_not, rows)

@@ -67,7 +67,7 @@ class Conversation:
         def check(answer: str) -> None:
             if answer and answer not in names:
                 hint = did_you_mean(answer, names)
-                raise ConfigurationError(f"{answer!r} is none of {', '.join(names)}{hint}")
+                raise ConfigurationError(f"{answer!r} is not one of {', '.join(names)}{hint}")
 
         return self.ask(question, default, check)
 

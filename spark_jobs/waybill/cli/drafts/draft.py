@@ -14,7 +14,7 @@ from waybill.storage.file_store import file_name
 if TYPE_CHECKING:
     from waybill.cli.drafts.evidence import TableSeen
     from waybill.cli.drafts.proven_types import Types
-    from waybill.cli.drafts.reading import Reading
+    from waybill.cli.drafts.reading import SourceReading
     from waybill.cli.drafts.source_look import Look
     from waybill.cli.drafts.target_trial import TargetTrial
 
@@ -64,7 +64,7 @@ class Draft:
     """
 
     look: Look
-    reading: Reading
+    reading: SourceReading
     file: Path
     name: str
     keys: dict[str, list[str]] = field(default_factory=dict)

@@ -123,7 +123,7 @@ class Evidence:
         changes: the changes that were taken.
         refused: what was refused, by kind.
         tables: by name.
-        events: changes that are no rows, by operation.
+        events: changes that are not rows, by operation.
         partitions: where the changes came from.
         split_keys: keys that came from several partitions without a sequence id.
         halves: halves of updates, by side.
@@ -150,7 +150,7 @@ class Evidence:
 
     @property
     def unsequenced(self) -> int:
-        """How many have none and are no full rows."""
+        """How many have none and are not full rows."""
         rows = sum(sum(table.operations.values()) for table in self.tables.values())
         return rows - self.sequenced - sum(table.full for table in self.tables.values())
 

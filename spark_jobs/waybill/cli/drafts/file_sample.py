@@ -19,7 +19,7 @@ from waybill.sources.streams import PACKED, opened
 from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
-    from waybill.inprocess.layouts import Layout
+    from waybill.inprocess.layouts import FileLayout
     from waybill.records import Message
     from waybill.sources.tasks import FileTask
 
@@ -49,7 +49,7 @@ Advance = Callable[[int], None]
 """Gets how many bytes were read since its last call."""
 
 
-class Read(NamedTuple):
+class SampledMessages(NamedTuple):
     """Messages of some files.
 
     Attributes:
@@ -65,7 +65,7 @@ class Read(NamedTuple):
     seen_to_end: bool
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """What a file is.
 
     Attributes:
@@ -73,11 +73,11 @@ class Kind(NamedTuple):
         foreign: what it is if it holds no messages in any layout.
     """
 
-    layout: Layout
+    layout: FileLayout
     foreign: str | None
 
 
-def kind_of(path: str) -> Kind:
+def kind_of(path: str) -> FileKind:
     """How a file is laid out.
 
     Raises:
@@ -87,7 +87,7 @@ def kind_of(path: str) -> Kind:
     with opened(path) as stream:
         file = _topic_file(path, stream, None)
         _check_name(path, file)
-        return Kind(file.layout, file.foreign)
+        return FileKind(file.layout, file.foreign)
 
 
 def _topic_file(path: str, stream: object, layout: str | None) -> TopicFile:
@@ -127,7 +127,7 @@ def bytes_to_read(tasks: Sequence[FileTask]) -> int:
 
 def read_files(
     tasks: Sequence[FileTask], layout: str, count: int, advance: Advance | None = None
-) -> Read:
+) -> SampledMessages:
     """Messages of files; errors as those of a batch that reads them.
 
     Args:
@@ -140,7 +140,7 @@ def read_files(
     at_end = count // 4
     if layout in ("parquet", "whole"):
         head, whole = _in_batches(picked, layout, count, advance)
-        return Read(head, [], whole and len(picked) == len(tasks), whole)
+        return SampledMessages(head, [], whole and len(picked) == len(tasks), whole)
     share = max(1, -(-(count - at_end) // len(picked)))
     head, whole, tail, seen = [], len(picked) == len(tasks), [], True
     for task in picked:
@@ -151,7 +151,7 @@ def read_files(
         whole = whole and found.whole
         if last:
             tail, seen = found.tail, found.seen_to_end
-    return Read(head, tail, whole, seen)
+    return SampledMessages(head, tail, whole, seen)
 
 
 def _in_batches(
@@ -177,7 +177,9 @@ def _in_batches(
     return found, whole and len(picked) <= count
 
 
-def _of_file(task: FileTask, layout: str, share: int, at_end: int, advance: Advance | None) -> Read:
+def _of_file(
+    task: FileTask, layout: str, share: int, at_end: int, advance: Advance | None
+) -> SampledMessages:
     with opened(task.path) as stream:
         file = _topic_file(task.path, stream, layout)
         _check_name(task.path, file)
@@ -195,12 +197,12 @@ def _of_file(task: FileTask, layout: str, share: int, at_end: int, advance: Adva
             for message in every:
                 skipped += len(tail) == at_end
                 tail.append(message)
-            return Read(head, list(tail), not skipped, True)
+            return SampledMessages(head, list(tail), not skipped, True)
         if next(every, None) is None:
-            return Read(head, [], True, True)
+            return SampledMessages(head, [], True, True)
     if packed or not at_end:
-        return Read(head, [], False, False)
-    return Read(head, _last(task, layout, at_end), False, True)
+        return SampledMessages(head, [], False, False)
+    return SampledMessages(head, _last(task, layout, at_end), False, True)
 
 
 def _reporting(file: TopicFile, stream: object, advance: Advance | None) -> Iterator[Message]:

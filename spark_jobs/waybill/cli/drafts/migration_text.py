@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 LISTED = 60
 """Tables that stand in the comment at the top."""
 
-PROPOSED = 3
-"""Targets that are proposed where none is named."""
-
 
 def migration_text(draft: Draft) -> str:
     """The whole file."""

@@ -15,18 +15,18 @@ from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
-    from waybill.cli.drafts.reading import Reading
+    from waybill.cli.drafts.reading import SourceReading
     from waybill.cli.drafts.type_guesses import TypeGuess
     from waybill.records import Message
 
 MOST = 400
-"""Columns that are tried one by one where all together refuse something."""
+"""Columns that are tried individually where all together refuse something."""
 
 Types = dict[str, dict[str, "TypeGuess"]]
 """By table and column."""
 
 
-def proven_types(reading: Reading, messages: Sequence[Message], rules: TableRules) -> Types:
+def proven_types(reading: SourceReading, messages: Sequence[Message], rules: TableRules) -> Types:
     """The types of columns that state none, such that nothing more is refused with them.
 
     Args:
@@ -59,7 +59,9 @@ def proven_types(reading: Reading, messages: Sequence[Message], rules: TableRule
     return proven if _holds(reading, messages, rules, proven) else {}
 
 
-def _holds(reading: Reading, messages: Sequence[Message], rules: TableRules, types: Types) -> bool:
+def _holds(
+    reading: SourceReading, messages: Sequence[Message], rules: TableRules, types: Types
+) -> bool:
     """Whether the sample can be read with types as well as without."""
     try:
         found = attempt(reading, reading.all_settings(), messages, with_types(rules, types))

@@ -14,7 +14,7 @@ from waybill.cli.output import printable
 from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, WaybillError
-from waybill.inprocess.detect import MESSAGES, Trial, Verdict, detect
+from waybill.inprocess.detect import MESSAGES, EnvelopeVerdict, Trial, detect
 from waybill.inprocess.job import checked_settings
 from waybill.inprocess.shapes import choices
 
@@ -47,7 +47,7 @@ class Help:
 
 
 @dataclass
-class Reading:
+class SourceReading:
     """How a source is read.
 
     Attributes:
@@ -115,7 +115,7 @@ def read(
     settings: Mapping[str, Any],
     schemas: Any,
     rules: TableRules,
-) -> Reading:
+) -> SourceReading:
     """Find out how to read a sample.
 
     Args:
@@ -139,13 +139,13 @@ def read(
     if name is None:
         name = _chosen(look, verdict)
     trial = trials.get(name) or Trial(_readable(name))
-    reading = Reading(trial.envelope, dict(settings), schemas=schemas)
+    reading = SourceReading(trial.envelope, dict(settings), schemas=schemas)
     for setting, value in trial.settings_found.items():
         if setting not in reading.settings:
             reading.settings[setting] = value
             reasons = next((t.against for t in first.trials if t.name == name), {})
-            told = [_told(kind, sentence) for kind, (sentence, _) in reasons.items()]
-            refused = "".join(f" ({text})" for text in told[:1])
+            described = [_described(kind, sentence) for kind, (sentence, _) in reasons.items()]
+            refused = "".join(f" ({text})" for text in described[:1])
             why = "the rows name no table" if setting in ENGINE else "without it all is refused"
             reading.setting_notes[setting] = (
                 f"found by trying: {why}{'' if setting in ENGINE else refused}"
@@ -166,12 +166,14 @@ def read(
     return reading
 
 
-def _told(kind: str, sentence: str) -> str:
+def _described(kind: str, sentence: str) -> str:
     """What the file may say of a refusal: those of values name some."""
     return f"refused as {kind}" if kind == VALUE else sentence
 
 
-def _untied(verdict: Verdict, look: Look, rules: TableRules, given: Mapping[str, Any]) -> Verdict:
+def _untied(
+    verdict: EnvelopeVerdict, look: Look, rules: TableRules, given: Mapping[str, Any]
+) -> EnvelopeVerdict:
     """The verdict with a setting that tells apart envelopes of which none reads anything."""
     if len(verdict.named) < 2 or verdict.mixed or any(t.read or t.needs for t in verdict.named):
         return verdict
@@ -183,7 +185,7 @@ def _untied(verdict: Verdict, look: Look, rules: TableRules, given: Mapping[str,
     return verdict
 
 
-def _chosen(look: Look, verdict: Verdict) -> str:
+def _chosen(look: Look, verdict: EnvelopeVerdict) -> str:
     """The one envelope of the messages; errors as `read`."""
     if verdict.messages == 0:
         message = f"{look.place}: none of its messages has a value, so nothing shows the envelope"
@@ -246,7 +248,7 @@ def _none_fits(look: Look, trials: Sequence[Trial], messages: int) -> str:
 # Reading
 
 
-def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> None:
+def _decode(reading: SourceReading, trial: Trial, look: Look, rules: TableRules) -> None:
     """Read the sample, with what is given and with what would help.
 
     Raises:
@@ -267,7 +269,7 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
         same = [scalar(one.value) for one in reading.helps[1:] if one.name == best.name]
         more = f"; {' and '.join(same)} would do, too" if same else ""
         reading.setting_notes[best.name] = (
-            f"found by trying: without it all is refused ({_told(kind, first.sentence)}){more}"
+            f"found by trying: without it all is refused ({_described(kind, first.sentence)}){more}"
         )
         reading.helps = []
         found = attempt(reading, reading.all_settings(), messages, rules)
@@ -279,7 +281,10 @@ def _decode(reading: Reading, trial: Trial, look: Look, rules: TableRules) -> No
 
 
 def attempt(
-    reading: Reading, settings: Mapping[str, Any], messages: Sequence[Message], rules: TableRules
+    reading: SourceReading,
+    settings: Mapping[str, Any],
+    messages: Sequence[Message],
+    rules: TableRules,
 ) -> Evidence:
     """What messages tell if they are read with settings and declared tables.
 
@@ -293,7 +298,7 @@ def attempt(
 
 
 def _helps(
-    reading: Reading, messages: Sequence[Message], rules: TableRules, base: Evidence
+    reading: SourceReading, messages: Sequence[Message], rules: TableRules, base: Evidence
 ) -> list[Help]:
     """Settings with which less is refused, the best first."""
     found = []
@@ -310,7 +315,7 @@ def _helps(
     return sorted(found, key=lambda one: one.refused)
 
 
-def _lacking(look: Look, reading: Reading, trial: Trial, sentence: str) -> Lacking:
+def _lacking(look: Look, reading: SourceReading, trial: Trial, sentence: str) -> Lacking:
     """Why nothing of a sample can be read, and what to give."""
     name = reading.envelope.name
     needs = [need for need in trial.needs if need not in reading.all_settings()]

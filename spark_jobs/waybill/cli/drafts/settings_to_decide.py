@@ -14,7 +14,7 @@ from waybill.made_ids import WITHIN
 if TYPE_CHECKING:
     from waybill.cli.drafts.draft import Draft, DraftTarget
     from waybill.cli.drafts.evidence import Evidence
-    from waybill.cli.drafts.reading import Help, Reading
+    from waybill.cli.drafts.reading import Help, SourceReading
     from waybill.protocol import Settings
 
 SECRET = ("password", "secret", "token", "user_info")
@@ -166,7 +166,7 @@ def _sequence(draft: Draft, target: DraftTarget) -> Iterator[Node]:
         yield Node("sequence_from", "position", decide=[sentence], active=False)
 
 
-def lacking_ids(reading: Reading, target: DraftTarget) -> int:
+def lacking_ids(reading: SourceReading, target: DraftTarget) -> int:
     """How many changes a target refuses because they have no sequence id."""
     model, refused = target.trial.envelope.encode_settings, target.trial.refused.total()
     decided = "sequence_from" not in model.model_fields or "sequence_from" in target.settings

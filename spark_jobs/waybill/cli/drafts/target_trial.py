@@ -14,7 +14,7 @@ from waybill.inprocess.job import checked_settings
 from waybill.row_times.zoned import count_zones
 
 if TYPE_CHECKING:
-    from waybill.cli.drafts.reading import Reading
+    from waybill.cli.drafts.reading import SourceReading
     from waybill.protocol import Envelope
     from waybill.records import Change
 
@@ -56,7 +56,7 @@ class TargetTrial:
 
 
 def try_target(
-    reading: Reading, name: str, settings: Mapping[str, Any], changes: Sequence[Change]
+    reading: SourceReading, name: str, settings: Mapping[str, Any], changes: Sequence[Change]
 ) -> TargetTrial:
     """Write the changes of a sample to nowhere.
 

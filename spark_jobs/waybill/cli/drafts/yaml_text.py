@@ -135,7 +135,7 @@ def _plain_lines(node: Node) -> Iterator[str]:
 
 
 def _dashed(lines: Iterator[str]) -> Iterator[str]:
-    """An item of a list: the first line that is no comment has the dash."""
+    """An item of a list: the first line that is not a comment has the dash."""
     dash = "- "
     for line in lines:
         if line.startswith("#"):

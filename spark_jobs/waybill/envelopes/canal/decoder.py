@@ -200,7 +200,7 @@ class CanalDecoder(FastFirst[CanalTable]):
         table = self._shapes.get(shape)
         if table is None:
             table = self.table_class(shape, self.rules, self.zone)
-            if self._shapes.begins_anew_with(shape, table):
+            if self._shapes.starts_over_with(shape, table):
                 self._hints.clear()
             self._shapes[shape] = table
         if table.fast:

@@ -1,9 +1,9 @@
-"""Images of rows as columns of texts, many at once.
+"""Images of rows as columns of texts, in bulk.
 
 Images are JSON objects of texts and nulls as Waybill itself writes them, and those of a table
 mostly have the same columns in the same order. What stands between the values is learnt from one
 image, read exactly; where another has the same bytes there, its values are where compiled code
-found them. All others are read exactly, one by one.
+found them. All others are read exactly, row by row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ exact_image = msgspec.json.Decoder(dict[str, str | None]).decode
 """Reads one image."""
 
 
-class Texts(NamedTuple):
+class ImageTexts(NamedTuple):
     """What images say.
 
     Attributes:
@@ -58,7 +58,7 @@ class Texts(NamedTuple):
     others: Mask
 
 
-def text_columns(images: Any, names: Sequence[str]) -> Texts:
+def text_columns(images: Any, names: Sequence[str]) -> ImageTexts:
     """Images as columns of texts.
 
     Args:
@@ -74,10 +74,10 @@ def text_columns(images: Any, names: Sequence[str]) -> Texts:
         lacking.append(texts.lacking)
         others.append(texts.others)
     if len(parts) == 1:
-        return Texts(parts[0], lacking[1], others[1])
+        return ImageTexts(parts[0], lacking[1], others[1])
     columns = [pa.concat_arrays(one) for one in zip(*parts, strict=True)]
     columns = columns or [pa.array([], pa.string()) for _ in names]
-    return Texts(columns, np.concatenate(lacking), np.concatenate(others))
+    return ImageTexts(columns, np.concatenate(lacking), np.concatenate(others))
 
 
 class _Images:
@@ -92,11 +92,11 @@ class _Images:
         self._lengths = np.full((len(names), len(begins)), NULL_SIZE, np.int64)
         self.others: Mask = np.zeros(len(begins), np.bool_)
         there = np.flatnonzero(~gone)
-        for row in self._alike(there):
+        for row in self._place_same_shape(there):
             self._read(int(row))
         self.lacking: Mask = (self._lengths == _LACKS).any(axis=0)
 
-    def _alike(self, there: Places) -> Places:
+    def _place_same_shape(self, there: Places) -> Places:
         """Place the values of images of the same shape; which images are not."""
         found = self._found
         if len(there) < FEWEST or not self._names:

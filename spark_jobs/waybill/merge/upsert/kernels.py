@@ -163,7 +163,7 @@ def _newest(  # type: ignore[no-untyped-def]
     return made
 
 
-class Wanted(NamedTuple):
+class WantedKeys(NamedTuple):
     """Keys that are looked for, each of them once.
 
     Attributes:
@@ -181,13 +181,13 @@ class Wanted(NamedTuple):
     marks: Hashes
 
 
-def looked_for(data: Bytes, ends: Ends) -> Wanted:
+def looked_for(data: Bytes, ends: Ends) -> WantedKeys:
     """Keys, ready to be looked for by `matches`."""
     hashes = hashes_of(data, ends)
     slots = _slots(len(hashes))
     marks = np.zeros(len(slots) * _BITS // 64, np.uint64)
     _into_slots(hashes, slots, marks)
-    return Wanted(data, ends, hashes, slots, marks)
+    return WantedKeys(data, ends, hashes, slots, marks)
 
 
 @compiled
@@ -208,7 +208,7 @@ def _into_slots(hashes, slots, marks):  # type: ignore[no-untyped-def]
         marks[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
 
 
-def matches(wanted: Wanted, there: Bytes, there_ends: Ends) -> tuple[Rows, Rows]:
+def matches(wanted: WantedKeys, there: Bytes, there_ends: Ends) -> tuple[Rows, Rows]:
     """The rows of a table that have one of the keys, and the number of that key.
 
     Args:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
     from waybill.lake.data_files import DataFileWriter
     from waybill.lake.stored_files import StoredFile
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.increment import Increment
     from waybill.spark_tasks.worker_startup import Make
 
@@ -66,13 +66,13 @@ class Plain:
         branch: where to.
         writer: writes its data files.
         files: its data files so far.
-        left_out: see `upsert.writing.Target`.
+        left_out: see `upsert.writing.UpsertTarget`.
     """
 
     name: str
     rows: int
     above: str
-    columns: tuple[Column, ...]
+    columns: tuple[MergedColumn, ...]
     branch: Branch
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
@@ -98,11 +98,11 @@ class Upserted(NamedTuple):
         left: why nothing of a table was, by its name.
     """
 
-    written: dict[str, Written]
+    written: dict[str, WrittenFiles]
     left: dict[str, str]
 
 
-class Written(NamedTuple):
+class WrittenFiles(NamedTuple):
     """What tasks wrote of a plain table, not committed yet.
 
     Attributes:
@@ -122,13 +122,13 @@ class Written(NamedTuple):
 
 
 def plain_table(
-    lake: Lake, name: str, rows: int, above: str, columns: tuple[Column, ...], branch: Branch
+    lake: Lake, name: str, rows: int, above: str, columns: tuple[MergedColumn, ...], branch: Branch
 ) -> Plain | None:
     """A table for tasks to write; None where they cannot read or write its data files."""
     from waybill.merge.upsert.values import arrow_schema
 
     metadata = lake.metadata(branch.table)
-    there = metadata.layout.types
+    there = metadata.shape.types
     for column in columns:
         type_ = there[column.lake]
         if type_ != column.type and not holds(type_, column.type):
@@ -156,15 +156,21 @@ def upsert(
         size: bytes of the files that hold the batch.
         rows: changes of rows in the batch.
     """
-    from waybill.merge.upsert.winners import CHANGES_READ, Wanted
-    from waybill.merge.upsert.writing import OUTCOME_DDL, SHUFFLED_DDL, Target, shuffled, written
+    from waybill.merge.upsert.winners import CHANGES_READ, ReducedTable
+    from waybill.merge.upsert.writing import (
+        OUTCOME_DDL,
+        SHUFFLED_DDL,
+        UpsertTarget,
+        shuffled,
+        written,
+    )
 
     cores = lake.spark.sparkContext.defaultParallelism
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
     sizes = bytes_of(lake, increment, {table.name: table.rows for table in tables}, size, rows)
     wanted = {
-        table.name: Wanted(i, table.buckets(sizes[table.name], cores), table.above)
+        table.name: ReducedTable(i, table.buckets(sizes[table.name], cores), table.above)
         for i, table in enumerate(tables)
     }
     every = max(1, sum(sizes.values()))
@@ -176,7 +182,7 @@ def upsert(
         own = 1 if changes.few else sizes[table.name] / every / buckets
         share_bytes = DOUBTFUL_BYTES * own
         facts = (table.columns, batch, table.writer, table.files, share, share_bytes)
-        targets[i] = Target(*facts, table.left_out)
+        targets[i] = UpsertTarget(*facts, table.left_out)
     parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
     write = written(targets, MOST_HELD)
     outcomes: Iterable[Any]
@@ -193,7 +199,7 @@ def upsert(
         by_table[row.number].append(row)
     done = {table.name: _written(table, by_table[i]) for i, table in enumerate(tables)}
     return Upserted(
-        {name: one for name, one in done.items() if isinstance(one, Written)},
+        {name: one for name, one in done.items() if isinstance(one, WrittenFiles)},
         {name: one for name, one in done.items() if isinstance(one, str)},
     )
 
@@ -210,7 +216,7 @@ def _written_here(winners: Sequence[pa.RecordBatch], write: Make) -> Iterator[An
             yield from (Row(**row) for row in batch.to_pylist())
 
 
-def _written(table: Plain, rows: Sequence[Any]) -> Written | str:
+def _written(table: Plain, rows: Sequence[Any]) -> WrittenFiles | str:
     """What tasks tell of a table: what they wrote, or why nothing of it is left."""
     from waybill.merge.upsert.writing import DOUBTFUL, LARGE, REPLACED, WRITTEN, places_of, unpacked
 
@@ -234,11 +240,13 @@ def _written(table: Plain, rows: Sequence[Any]) -> Written | str:
         import pyarrow as pa
 
         doubtful = pa.concat_tables([unpacked(bytes(row.content)) for row in by_kind[DOUBTFUL]])
-    return Written(files, dict(sorted(places.items())), doubtful)
+    return WrittenFiles(files, dict(sorted(places.items())), doubtful)
 
 
 def commit_written(
-    tables: Iterable[Plain], written: Mapping[str, Written], stamps: Mapping[str, Mapping[str, str]]
+    tables: Iterable[Plain],
+    written: Mapping[str, WrittenFiles],
+    stamps: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Commit what tasks wrote, each table to its branch, several at once.
 

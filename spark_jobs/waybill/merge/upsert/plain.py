@@ -17,7 +17,7 @@ _RENAMED = "columns were renamed"
 _GAVE_DEFAULT = "a statement gave rows a default"
 
 
-def changed_at_once(plan: TablePlan) -> str | None:
+def changed_in_place(plan: TablePlan) -> str | None:
     """What the batch does to rows that are there, whatever changes it brings; None if nothing."""
     if plan.retyped:
         return "columns are rewritten"
@@ -40,7 +40,7 @@ def not_plain(plan: TablePlan, schemas: Iterable[TableSchema], ambiguous: str) -
         schemas: the schemas of its changes.
         ambiguous: the migration's `order.ambiguous`.
     """
-    if reason := changed_at_once(plan):
+    if reason := changed_in_place(plan):
         return reason
     state, survey = plan.state, plan.survey
     names = set(state.names)

@@ -1,4 +1,4 @@
-"""Short images (`waybill.merge.short_images`) of many rows at once.
+"""Short images (`waybill.merge.short_images`) of many rows, in bulk.
 
 An image is made of pieces that stand side by side: what all rows have in common is one piece, so
 rows whose texts are the usual ones cost no more than to compare their columns.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from waybill.bulk.arena import Mask
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
 
 _SPECIAL = r'["\\\x00-\x1f\x7f]'
 """What stands in JSON otherwise than in a text, or may."""
@@ -29,7 +29,7 @@ _SPECIAL = r'["\\\x00-\x1f\x7f]'
 
 def short_images(
     images: Any,
-    columns: Sequence[Column],
+    columns: Sequence[MergedColumn],
     texts: Sequence[Any],
     values: Sequence[Any],
     others: Mask,

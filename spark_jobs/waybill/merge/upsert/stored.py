@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from waybill.lake.stored_files import StoredFile
-    from waybill.merge.upsert.kernels import Wanted
+    from waybill.merge.upsert.kernels import WantedKeys
 
 
-class Found(NamedTuple):
+class StoredKeys(NamedTuple):
     """What a table has of some keys.
 
     Attributes:
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     replaced: dict[int, Any]
 
 
-def look_up(files: Sequence[StoredFile], keys: Any, orders: Any) -> Found:
+def look_up(files: Sequence[StoredFile], keys: Any, orders: Any) -> StoredKeys:
     """Hold winners against the rows that are there.
 
     Args:
@@ -53,10 +53,12 @@ def look_up(files: Sequence[StoredFile], keys: Any, orders: Any) -> Found:
         gone = rows[lives & older]
         if len(gone):
             replaced[number] = np.sort(gone)
-    return Found(newer, replaced)
+    return StoredKeys(newer, replaced)
 
 
-def _rows_of(file: StoredFile, wanted: Wanted, groups: Sought, orders: Any) -> tuple[Any, Any, Any]:
+def _rows_of(
+    file: StoredFile, wanted: WantedKeys, groups: Sought, orders: Any
+) -> tuple[Any, Any, Any]:
     """The places of the rows with one of the keys, the numbers of these keys, which are older."""
     places = [np.empty(0, np.int64)]
     winners = [np.empty(0, np.int64)]

@@ -1,4 +1,4 @@
-"""Texts as values of the lake, many at once; doubtful ones are left to Spark.
+"""Texts as values of the lake, in bulk; doubtful ones are left to Spark.
 
 A text is taken here only if it has the one form in which Arrow's cast is exact beyond doubt. All
 others, those that `waybill.merge.exact_casts` refuses among them, are doubtful.
@@ -19,8 +19,8 @@ from waybill.merge.upsert.images import text_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from waybill.merge.columns import Column
-    from waybill.merge.upsert.images import Texts
+    from waybill.merge.columns import MergedColumn
+    from waybill.merge.upsert.images import ImageTexts
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
@@ -150,7 +150,7 @@ def _decoded(texts: Any) -> tuple[Any, Any]:
     return pa.array(values, pa.binary()), ~np.array(good, np.bool_)
 
 
-class Typed(NamedTuple):
+class TypedImages(NamedTuple):
     """Images as the columns of the lake.
 
     Attributes:
@@ -161,10 +161,10 @@ class Typed(NamedTuple):
 
     values: list[Any]
     doubtful: Any
-    texts: Texts
+    texts: ImageTexts
 
 
-def typed_columns(images: Any, columns: Sequence[Column]) -> Typed:
+def typed_columns(images: Any, columns: Sequence[MergedColumn]) -> TypedImages:
     """Images as the columns of the lake.
 
     Args:
@@ -177,4 +177,4 @@ def typed_columns(images: Any, columns: Sequence[Column]) -> Typed:
         values, odd = exact(column_texts, column.type)
         doubtful |= odd
         found.append(values)
-    return Typed(found, doubtful, texts)
+    return TypedImages(found, doubtful, texts)

@@ -32,10 +32,10 @@ CHUNK_ROWS, CHUNK_BYTES = 100_000, 64 << 20
 """Changes that are reduced together have so many rows or bytes."""
 
 MOST_BYTES = 256 << 20
-"""Winners of so many bytes leave a task; the next changes begin anew."""
+"""Winners of so many bytes leave a task; the next changes start over."""
 
 
-class Wanted(NamedTuple):
+class ReducedTable(NamedTuple):
     """A table whose changes are reduced.
 
     Attributes:
@@ -89,7 +89,9 @@ def _flags(column: Any) -> Any:
     return column.cast(pa.uint8()).to_numpy()
 
 
-def winners(batches: Iterable[pa.RecordBatch], tables: Mapping[str, Wanted]) -> Iterator[pa.Table]:
+def winners(
+    batches: Iterable[pa.RecordBatch], tables: Mapping[str, ReducedTable]
+) -> Iterator[pa.Table]:
     """The newest change of every key that a task reads, mostly in one table.
 
     Args:
@@ -152,7 +154,7 @@ def _summed(rows: pa.Table) -> pa.Table:
     return sums.rename_columns([*NAMES, "bytes"])
 
 
-def _wanted(batch: pa.RecordBatch, tables: Mapping[str, Wanted]) -> pa.Table:
+def _wanted(batch: pa.RecordBatch, tables: Mapping[str, ReducedTable]) -> pa.Table:
     """The changes of rows of wanted tables, in the columns of `WINNERS`."""
     operation = batch.column("operation")
     row = pc.is_in(operation, value_set=pa.array(sorted(ROW_OPERATIONS)))

@@ -20,9 +20,9 @@ from waybill.merge.upsert.winners import WINNERS, buckets_of, reduced, whole, wi
 if TYPE_CHECKING:
     from waybill.lake.data_files import DataFileWriter
     from waybill.lake.stored_files import StoredFile
-    from waybill.merge.columns import Column
-    from waybill.merge.upsert.images import Texts
-    from waybill.merge.upsert.winners import Wanted
+    from waybill.merge.columns import MergedColumn
+    from waybill.merge.upsert.images import ImageTexts
+    from waybill.merge.upsert.winners import ReducedTable
     from waybill.spark_tasks.worker_startup import Make
 
 SHUFFLED_DDL = "part int, number int, bucket int, winners binary"
@@ -68,7 +68,7 @@ _OUTCOME_TYPES: dict[str, Any] = {
 _OUTCOME = pa.schema(_OUTCOME_TYPES)
 
 
-class Target(NamedTuple):
+class UpsertTarget(NamedTuple):
     """A table that winners are written to.
 
     Attributes:
@@ -82,7 +82,7 @@ class Target(NamedTuple):
             are stored in full.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[MergedColumn, ...]
     batch: str
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
@@ -91,7 +91,7 @@ class Target(NamedTuple):
     left_out: tuple[int, ...] | None = None
 
 
-def shuffled(tables: Mapping[str, Wanted], parts: int) -> Make:
+def shuffled(tables: Mapping[str, ReducedTable], parts: int) -> Make:
     """From changes to winners on their way to the tasks that write them.
 
     Args:
@@ -125,7 +125,7 @@ def unpacked(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
-def written(targets: Mapping[int, Target], most_held: int) -> Make:
+def written(targets: Mapping[int, UpsertTarget], most_held: int) -> Make:
     """From winners to what was done with them, in a task.
 
     Args:
@@ -170,7 +170,7 @@ def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[int, int]
             yield (number, bucket), content
 
 
-def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _write(number: int, target: UpsertTarget, rows: pa.Table) -> Iterator[pa.RecordBatch]:
     values, doubtful, texts = typed_columns(whole(rows.column("image")), target.columns)
     if target.left_out is not None:
         images = _short(target, rows, texts, values, doubtful)
@@ -197,7 +197,9 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
             yield _outcome_row(number, WRITTEN, **row)
 
 
-def _short(target: Target, rows: pa.Table, texts: Texts, values: list[Any], doubtful: Any) -> Any:
+def _short(
+    target: UpsertTarget, rows: pa.Table, texts: ImageTexts, values: list[Any], doubtful: Any
+) -> Any:
     """The short images of winners, null for those that are doubtful."""
     images = pc.if_else(pa.array(doubtful), pa.scalar(None, pa.string()), rows.column("image"))
     left_out = target.left_out or ()
@@ -206,7 +208,7 @@ def _short(target: Target, rows: pa.Table, texts: Texts, values: list[Any], doub
     )
 
 
-def _rows(target: Target, winners: pa.Table, values: list[Any]) -> pa.Table:
+def _rows(target: UpsertTarget, winners: pa.Table, values: list[Any]) -> pa.Table:
     """Winners as rows of the table."""
     count, live = winners.num_rows, whole(winners.column("live"))
     gone = pc.if_else(live, pa.scalar(None, pa.string()), pa.scalar(own.BY_CHANGE))

@@ -44,7 +44,7 @@ SILENCE = 20.0
 _END: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class LedgerEntry(msgspec.Struct, kw_only=True):
     """What was sent with one part.
 
     Attributes:
@@ -104,7 +104,7 @@ class Owner(NamedTuple):
         return batch, int(part)
 
 
-Entries = dict[tuple[str, int], Entry]
+Entries = dict[tuple[str, int], LedgerEntry]
 """Entries of one target by batch and part."""
 
 
@@ -269,4 +269,4 @@ def _take(entries: Entries, owner: Owner, key: bytes | None, value: bytes | None
     if value is None:
         entries.pop(name, None)
     else:
-        entries[name] = msgspec.json.decode(value, type=Entry)
+        entries[name] = msgspec.json.decode(value, type=LedgerEntry)

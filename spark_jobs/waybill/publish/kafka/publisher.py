@@ -13,13 +13,13 @@ from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
-from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
+from waybill.publish.kafka.ledger import LedgerEntry, Owner, ensure_ledger, read_entries
 from waybill.publish.kafka.message_source import in_order, made
 from waybill.publish.kafka.part_boundaries import Limits
 from waybill.publish.kafka.progress import reporting_progress, sent_of
 from waybill.publish.kafka.sender import SENT, Group, Sending, check_entries
 from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
-from waybill.publish.outcome import Part, Published
+from waybill.publish.outcome import Published, PublishedPart
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spec.durations import seconds_of
 
@@ -175,13 +175,13 @@ def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
         raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
-def _entry(content: bytes | bytearray) -> Entry:
-    return msgspec.json.decode(bytes(content), type=Entry)
+def _entry(content: bytes | bytearray) -> LedgerEntry:
+    return msgspec.json.decode(bytes(content), type=LedgerEntry)
 
 
-def _part(number: int, entry: Entry, record: str) -> Part:
+def _part(number: int, entry: LedgerEntry, record: str) -> PublishedPart:
     place = json.dumps({"topic": entry.topic, "offsets": entry.offsets}, separators=(",", ":"))
-    return Part(
+    return PublishedPart(
         number,
         place,
         entry.messages,
@@ -193,7 +193,7 @@ def _part(number: int, entry: Entry, record: str) -> Part:
     )
 
 
-def _details(target: KafkaTarget, entries: Sequence[Entry], again: int) -> dict[str, Any]:
+def _details(target: KafkaTarget, entries: Sequence[LedgerEntry], again: int) -> dict[str, Any]:
     """Figures of the target."""
     offsets: dict[str, list[int]] = {}
     for entry in entries:

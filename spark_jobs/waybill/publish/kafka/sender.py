@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.publish.kafka.checksums import Content
-from waybill.publish.kafka.ledger import Entry, Owner, read_entries
+from waybill.publish.kafka.ledger import LedgerEntry, Owner, read_entries
 from waybill.publish.kafka.part_boundaries import Cut, Limits, cut
 from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.refused_records import Suspects
@@ -112,11 +112,11 @@ class Sending:
                     compare(self, group, piece, before)
                     entry = before
                 else:
-                    entry = _Part(self, transactions, group, piece).send()
+                    entry = _PartInFlight(self, transactions, group, piece).send()
                 yield _row(group.batch, piece.part, entry, before is not None)
 
 
-def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> None:
+def check_entries(sending: Sending, entries: dict[tuple[str, int], LedgerEntry]) -> None:
     """Hold the entries of the batches to come against what is to be sent, as far as counts tell.
 
     Raises:
@@ -144,7 +144,7 @@ def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> No
                 raise other_messages(sending, group)
 
 
-def compare(sending: Sending, group: Group, piece: Cut, entry: Entry) -> None:
+def compare(sending: Sending, group: Group, piece: Cut, entry: LedgerEntry) -> None:
     """Hold the messages of a part against its entry.
 
     Raises:
@@ -167,7 +167,7 @@ def other_messages(sending: Sending, group: Group) -> ConflictError:
     )
 
 
-class _Part:
+class _PartInFlight:
     """One part on its way."""
 
     def __init__(
@@ -181,7 +181,7 @@ class _Part:
         self.suspects = Suspects(sending.topic)
         self.choose = Partitioner(sending.partitions, sending.partition, sending.keyless).choose
 
-    def send(self) -> Entry:
+    def send(self) -> LedgerEntry:
         """Send it; when this returns, it counts.
 
         Raises:
@@ -195,7 +195,7 @@ class _Part:
                 raise
             raise refusal from error
 
-    def _send_all(self) -> Entry:
+    def _send_all(self) -> LedgerEntry:
         self.transactions.begin()
         first = last = ""
         for batch in self.piece.pieces:
@@ -207,7 +207,7 @@ class _Part:
         # The offsets are known when the brokers have everything.
         self.transactions.finish()
         content, owner = self.content, self.sending.owner
-        entry = Entry(
+        entry = LedgerEntry(
             topic=self.sending.topic,
             messages=content.messages,
             tombstones=content.tombstones,
@@ -276,6 +276,6 @@ class _Part:
         ]
 
 
-def _row(batch: str, part: int, entry: Entry, before: bool) -> pa.RecordBatch:
+def _row(batch: str, part: int, entry: LedgerEntry, before: bool) -> pa.RecordBatch:
     row = {"batch": batch, "part": part, "entry": msgspec.json.encode(entry), "before": before}
     return pa.RecordBatch.from_pylist([row], schema=SENT)

@@ -298,7 +298,7 @@ class Transactions:
     def _aborting(self) -> KafkaError | None:
         """Why the transaction can only be aborted, None where it goes on.
 
-        A record is told no more than that its batch failed, and few have a callback. From then on
+        A record learns no more than that its batch failed, and few have a callback. From then on
         the client takes no record and says nothing but that its state is another.
         """
         if not self._in_transaction:
@@ -325,7 +325,7 @@ def _queue(settings: Mapping[str, Any]) -> str:
     """The size of the client's queue: the usual one, or the largest message if that is larger."""
     largest = str(settings.get("message.max.bytes", ""))
     usual = int(PRODUCER[QUEUE])
-    # What is no number the client itself refuses.
+    # What is not a number the client itself refuses.
     needed = _kbytes(int(largest)) if largest.isascii() and largest.isdigit() else 0
     return str(min(max(usual, needed), MOST_QUEUED))
 

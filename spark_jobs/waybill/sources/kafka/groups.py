@@ -10,10 +10,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from waybill.kafka.failures import sentence
 
 if TYPE_CHECKING:
-    from waybill.sources.kafka.positions import Range
+    from waybill.sources.kafka.positions import OffsetRange
 
 
-def commit_offsets(properties: Mapping[str, str], group: str, ranges: Iterable[Range]) -> list[str]:
+def commit_offsets(
+    properties: Mapping[str, str], group: str, ranges: Iterable[OffsetRange]
+) -> list[str]:
     """Let a group stand at the ends of ranges.
 
     Returns:

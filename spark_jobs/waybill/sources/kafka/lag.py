@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
-from waybill.sources.kafka.plan import Plan, plan
+from waybill.sources.kafka.plan import TopicsPlan, plan
 from waybill.sources.kafka.positions import read_positions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PATIENCE = 5.0
 """Seconds to wait for an answer; a person waits, too."""
 
 
-class Lag(NamedTuple):
+class TopicLag(NamedTuple):
     """One topic, counted in offsets, which are at least as many as messages.
 
     Attributes:
@@ -35,7 +35,7 @@ class Lag(NamedTuple):
     missing: int
 
 
-def lag_of(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> list[Lag]:
+def lag_of(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> list[TopicLag]:
     """Compare the topics as they are with what was read.
 
     Args:
@@ -55,10 +55,14 @@ def lag_of(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> list[
     missing: Counter[str] = Counter()
     for loss in planned.losses:
         missing[loss.topic] += loss.end - loss.start
-    return [Lag(topic, partitions[topic], waiting[topic], missing[topic]) for topic in planned.ids]
+    return [
+        TopicLag(topic, partitions[topic], waiting[topic], missing[topic]) for topic in planned.ids
+    ]
 
 
-def unread(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> tuple[Cluster, Plan]:
+def unread(
+    source: KafkaSource, newest_first: Iterable[dict[str, Any]]
+) -> tuple[Cluster, TopicsPlan]:
     """What a batch would read now, and the cluster that has it; see `lag_of`."""
     cluster = Cluster(named_properties(source.connection), PATIENCE)
     cluster.reach()

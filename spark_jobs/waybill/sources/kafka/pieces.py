@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from waybill.sources.kafka.positions import Range
+    from waybill.sources.kafka.positions import OffsetRange
 
 BYTES_PER_TASK = 256 << 20
 """What a task reads at most, where earlier batches showed how long messages are."""
@@ -30,12 +30,12 @@ def piece_size(offsets: int, cores: int, largest: int, bytes_each: float = 0) ->
     return max(1, min(size, largest))
 
 
-def dealt(ranges: Iterable[Range], size: int) -> list[list[Range]]:
+def dealt(ranges: Iterable[OffsetRange], size: int) -> list[list[OffsetRange]]:
     """Pieces of at most `size` offsets by task; short ranges of several partitions go together.
 
     No task gets two pieces of one partition: it reads all of its own at once.
     """
-    tasks: list[list[Range]] = []
+    tasks: list[list[OffsetRange]] = []
     room = 0
     for span in sorted(ranges):
         for start in range(span.start, span.end, size):

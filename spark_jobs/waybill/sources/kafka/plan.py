@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.counting import counted
 from waybill.errors import Code, SourceError
-from waybill.sources.kafka.positions import NOTHING, Positions, Range
+from waybill.sources.kafka.positions import NOTHING, OffsetRange, Positions
 
 if TYPE_CHECKING:
     from waybill.kafka.cluster import Cluster, Place, Topic
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waybill.spec.values import Offsets
 
 
-class Loss(NamedTuple):
+class LostOffsets(NamedTuple):
     """Offsets that were not read and that the brokers do not have any more."""
 
     topic: str
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
     end: int
 
 
-class Plan(NamedTuple):
+class TopicsPlan(NamedTuple):
     """What one batch reads.
 
     Attributes:
@@ -41,8 +41,8 @@ class Plan(NamedTuple):
     """
 
     ids: dict[str, str]
-    ranges: list[Range]
-    losses: list[Loss]
+    ranges: list[OffsetRange]
+    losses: list[LostOffsets]
     held: dict[Place, int]
 
     @property
@@ -67,7 +67,7 @@ class Bounds(NamedTuple):
 
 def plan(
     source: KafkaSource, cluster: Cluster, before: Positions = NOTHING, afresh: bool = False
-) -> Plan:
+) -> TopicsPlan:
     """Settle what a batch reads.
 
     Args:
@@ -99,15 +99,15 @@ def plan(
         else:
             _check_end(place, start, bounds.latest[place])
             if start < bounds.earliest[place]:
-                losses.append(Loss(*place, start, bounds.earliest[place]))
+                losses.append(LostOffsets(*place, start, bounds.earliest[place]))
                 start = bounds.earliest[place]
-        ranges.append(Range(*place, start, max(start, ends[place])))
+        ranges.append(OffsetRange(*place, start, max(start, ends[place])))
     if losses and source.on_data_loss == "fail":
         raise SourceError(_lost(losses), code=Code.OFFSETS_LOST)
     # With an end of our own what follows is not ours, held or not.
     held = {p: bounds.latest[p] - bounds.stable[p] for p in places if not _ended(source, p)}
     ids = {topic.name: topic.id for topic in topics}
-    return Plan(ids, ranges, losses, {place: count for place, count in held.items() if count})
+    return TopicsPlan(ids, ranges, losses, {place: count for place, count in held.items() if count})
 
 
 def bounds_of(cluster: Cluster, places: Iterable[Place]) -> Bounds:
@@ -149,7 +149,7 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
     return cluster.describe(names)
 
 
-def check_unchanged(cluster: Cluster, planned: Plan) -> None:
+def check_unchanged(cluster: Cluster, planned: TopicsPlan) -> None:
     """See that no topic was made again while it was read.
 
     Raises:
@@ -162,7 +162,7 @@ def _check_ids(topics: list[Topic], known: Positions) -> None:
     for topic in topics:
         before = known.ids.get(topic.name, "")
         if before and topic.id and topic.id != before:
-            # Its offsets start anew, so that topic, partition and offset name two messages: going
+            # Its offsets start over, so that topic, partition and offset name two messages: going
             # on is nothing that a setting may decide.
             message = (
                 f"the topic {topic.name} was deleted and recreated since it was read: run with "
@@ -276,7 +276,7 @@ def _ended(source: KafkaSource, place: Place) -> bool:
     return source.end is not None
 
 
-def _lost(losses: list[Loss]) -> str:
+def _lost(losses: list[LostOffsets]) -> str:
     worst = max(losses, key=lambda loss: loss.end - loss.start)
     others = counted(len(losses) - 1, "more partition misses", "more partitions miss")
     more = "" if not losses[1:] else f", and {others} some"

@@ -14,7 +14,7 @@ ENOUGH = 64
 """Partitions named by commits since the last one that named all, before one names all again."""
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """Offsets of a partition, from `start` to before `end`."""
 
     topic: str
@@ -66,7 +66,7 @@ def read_positions(newest_first: Iterable[dict[str, Any]]) -> Positions:
 
 
 def write_positions(
-    before: Positions, ids: dict[str, str], ranges: Iterable[Range], afresh: bool
+    before: Positions, ids: dict[str, str], ranges: Iterable[OffsetRange], afresh: bool
 ) -> dict[str, Any]:
     """The cursor of a commit.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
 
-    from waybill.sources.kafka.positions import Range
+    from waybill.sources.kafka.positions import OffsetRange
 
 MESSAGES = 1000
 """How many messages are taken at once; more fit no cache and are slower."""
@@ -66,7 +66,7 @@ BOUNDED = {
 Place = tuple[str, int]
 
 
-class Read(NamedTuple):
+class ReadRange(NamedTuple):
     """What was delivered of a range.
 
     Attributes:
@@ -108,7 +108,7 @@ class RangeOptions:
 class _Progress:
     """How far a range has been read."""
 
-    span: Range
+    span: OffsetRange
     at: int
     rows: int = 0
     bytes: int = 0
@@ -117,7 +117,7 @@ class _Progress:
 
 
 def read_ranges(
-    ranges: list[Range], reading: RangeOptions, tell: Callable[[Range, Read], None]
+    ranges: list[OffsetRange], reading: RangeOptions, tell: Callable[[OffsetRange, ReadRange], None]
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the archive for every message of some ranges, in bounded memory.
 
@@ -132,20 +132,20 @@ def read_ranges(
         ConfigurationError: the topic may not be read, or the login is wrong.
         UnreachableError: the brokers say nothing for too long.
     """
-    work = _Work(ranges, reading)
+    work = _RangeWork(ranges, reading)
     try:
         yield from larger(work.batches())
         for progress in work.progress.values():
-            outcome = Read(progress.rows, progress.bytes, progress.lost, progress.bare)
+            outcome = ReadRange(progress.rows, progress.bytes, progress.lost, progress.bare)
             tell(progress.span, outcome)
     finally:
         work.consumer.close()
 
 
-class _Work:
+class _RangeWork:
     """One consumer and the ranges that it has not read to their end."""
 
-    def __init__(self, ranges: list[Range], reading: RangeOptions) -> None:
+    def __init__(self, ranges: list[OffsetRange], reading: RangeOptions) -> None:
         self.reading = reading
         self.progress = {(s.topic, s.partition): _Progress(s, s.start) for s in ranges}
         self.open = {place for place, entry in self.progress.items() if entry.span.offsets}
@@ -313,7 +313,7 @@ class _Work:
             )
             raise UnreachableError(text, code=Code.KAFKA_UNREACHABLE)
 
-    def _check_end(self, span: Range) -> None:
+    def _check_end(self, span: OffsetRange) -> None:
         """See that a partition has what was planned, as far as its leader knows by now.
 
         Raises:
@@ -339,11 +339,11 @@ class _Work:
         if found is not None:
             self.heard.append(found)
 
-    def _about(self, span: Range) -> str:
+    def _about(self, span: OffsetRange) -> str:
         return f"{span} at {self.reading.properties.get('bootstrap.servers')}"
 
 
-def _too_short(span: Range, end: int) -> str:
+def _too_short(span: OffsetRange, end: int) -> str:
     return (
         f"{span}: the partition ends at offset {end}, before what was planned: the brokers lost "
         "messages, or the topic was recreated; run the batch again, which reports which"

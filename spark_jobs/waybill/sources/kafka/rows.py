@@ -74,7 +74,7 @@ def archive_rows(
 def _headers(messages: list[Message], without: bool) -> tuple[list[Any], list[Message]]:
     """The headers of each message, and the messages that go without theirs.
 
-    Of a name that is no text, the client (confluent-kafka 2.16) gives a list with a hole, and
+    Of a name that is not a text, the client (confluent-kafka 2.16) gives a list with a hole, and
     leaves an error set. `map` looks for such an error after each call; a plain `message.headers()`
     that has run often does not and would pass the list on, which may end the process.
     """
@@ -97,7 +97,7 @@ def _headers(messages: list[Message], without: bool) -> tuple[list[Any], list[Me
 
 
 def _undecoded(error: BaseException | None) -> bool:
-    """Whether a name that is no text is at the bottom of an error."""
+    """Whether a name that is not a text is at the bottom of an error."""
     while isinstance(error, SystemError):
         error = error.__cause__
     return isinstance(error, UnicodeDecodeError)

@@ -10,17 +10,17 @@ from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.sources.kafka.plan import plan
 from waybill.sources.kafka.reader import RangeOptions, read_ranges
-from waybill.sources.sample import Sample
+from waybill.sources.sample import SourceSample
 
 if TYPE_CHECKING:
-    from waybill.sources.kafka.positions import Range
+    from waybill.sources.kafka.positions import OffsetRange
     from waybill.spec.endpoints import KafkaSource
 
 STALL = 10.0
 """Seconds to wait for brokers that say nothing; a person waits, too."""
 
 
-def sample_topics(source: KafkaSource, messages: int, last: int = 0) -> Sample:
+def sample_topics(source: KafkaSource, messages: int, last: int = 0) -> SourceSample:
     """Look at topics as a full run would; errors as `waybill.sources.sampling.sample_of`.
 
     Args:
@@ -58,10 +58,10 @@ def sample_topics(source: KafkaSource, messages: int, last: int = 0) -> Sample:
     batches = chain.from_iterable(
         read_ranges(spans, reading, lambda span, read: None) for spans in (first, ends) if spans
     )
-    return Sample(bool(planned.offsets), text, details, notes, batches)
+    return SourceSample(bool(planned.offsets), text, details, notes, batches)
 
 
-def _ends(spans: list[Range], share: int, last: int) -> list[Range]:
+def _ends(spans: list[OffsetRange], share: int, last: int) -> list[OffsetRange]:
     """The ends of ranges behind what is read of their beginnings."""
     if not last:
         return []

@@ -14,7 +14,7 @@ from waybill.sources.kafka.lag import PATIENCE, unread
 from waybill.sources.kafka.reader import BOUNDED, POLL, READING
 
 if TYPE_CHECKING:
-    from waybill.sources.kafka.positions import Range
+    from waybill.sources.kafka.positions import OffsetRange
     from waybill.spec.endpoints import KafkaSource
 
 LITTLE = {
@@ -87,7 +87,7 @@ def waiting_in(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> l
 
 
 def first_times(
-    properties: Mapping[str, str], spans: Iterable[Range], patience: float = PATIENCE
+    properties: Mapping[str, str], spans: Iterable[OffsetRange], patience: float = PATIENCE
 ) -> dict[Place, int]:
     """The time of the first message of ranges, by partition, in milliseconds since 1970.
 

@@ -20,9 +20,9 @@ from waybill.lake_columns import ARCHIVE
 from waybill.report import SEEN
 from waybill.sources.kafka.groups import commit_offsets
 from waybill.sources.kafka.pieces import dealt, piece_size
-from waybill.sources.kafka.plan import Plan, check_unchanged, plan
-from waybill.sources.kafka.positions import NOTHING, Range, read_positions, write_positions
-from waybill.sources.kafka.reader import RangeOptions, Read, read_ranges
+from waybill.sources.kafka.plan import TopicsPlan, check_unchanged, plan
+from waybill.sources.kafka.positions import NOTHING, OffsetRange, read_positions, write_positions
+from waybill.sources.kafka.reader import RangeOptions, ReadRange, read_ranges
 from waybill.spark_tasks.counters import Tally
 from waybill.spec.durations import seconds_of
 
@@ -41,7 +41,7 @@ SHOWN = 100
 
 
 class KafkaWork:
-    """What is new in the topics of a source, see `waybill.sources.snapshot.Work`.
+    """What is new in the topics of a source, see `waybill.sources.snapshot.SourceWork`.
 
     Args:
         source: the topics.
@@ -60,7 +60,7 @@ class KafkaWork:
         self._source = source
         self._context = context
         self._afresh = context.options.mode == "full"
-        self._plan = Plan({}, [], [], {})
+        self._plan = TopicsPlan({}, [], [], {})
         self._before: Positions = NOTHING
         self._bytes_each = 0.0
         self._asked: int | None = None
@@ -94,7 +94,7 @@ class KafkaWork:
             UnreachableError: the brokers went away and did not come back.
             ReconciliationError: a range was not reported.
         """
-        read: dict[Range, Read] = {}
+        read: dict[OffsetRange, ReadRange] = {}
         if self._plan.offsets:
             size = piece_size(
                 self._plan.offsets,
@@ -124,7 +124,7 @@ class KafkaWork:
         return commit_offsets(self._properties, self._source.group, self._plan.ranges)
 
     def _write(
-        self, branch: Branch, tasks: list[list[Range]], tally: Tally, sizes: RowSizes
+        self, branch: Branch, tasks: list[list[OffsetRange]], tally: Tally, sizes: RowSizes
     ) -> int:
         reading = RangeOptions(
             self._properties,
@@ -134,7 +134,7 @@ class KafkaWork:
             self._source.unreadable_headers == "leave_out",
         )
 
-        def tell(span: Range, outcome: Read) -> None:
+        def tell(span: OffsetRange, outcome: ReadRange) -> None:
             tally.add({str(span): tuple(outcome)})
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -146,7 +146,7 @@ class KafkaWork:
         frame = self._context.spark.range(0, len(tasks), 1, len(tasks))
         return branch.append_made(frame, read, ARCHIVE)
 
-    def _describe(self, report: StageReport, read: dict[Range, Read]) -> None:
+    def _describe(self, report: StageReport, read: dict[OffsetRange, ReadRange]) -> None:
         rows: dict[tuple[str, int], int] = {}
         for span, outcome in read.items():
             rows[span[:2]] = rows.get(span[:2], 0) + outcome.rows
@@ -170,7 +170,7 @@ class KafkaWork:
         if self._asked is not None:
             report.details[SEEN] = {"at": self._asked, "left": held}
 
-    def _warn(self, report: StageReport, read: dict[Range, Read]) -> None:
+    def _warn(self, report: StageReport, read: dict[OffsetRange, ReadRange]) -> None:
         missing = [(loss, loss.end - loss.start) for loss in self._plan.losses]
         missing += [(span, outcome.lost) for span, outcome in read.items() if outcome.lost]  # type: ignore[misc]
         for loss, count in missing[:SHOWN]:
@@ -194,11 +194,11 @@ class KafkaWork:
             )
 
 
-def _read_by_tasks(tasks: list[list[Range]], tally: Tally) -> dict[Range, Read]:
+def _read_by_tasks(tasks: list[list[OffsetRange]], tally: Tally) -> dict[OffsetRange, ReadRange]:
     """What the tasks reported of every piece."""
     counts = tally.counts
     silent = [span for task in tasks for span in task if str(span) not in counts]
     if silent:
         message = f"{silent[0]} was planned and not read to its end; nothing was committed"
         raise ReconciliationError(message)
-    return {span: Read(*counts[str(span)]) for task in tasks for span in task}
+    return {span: ReadRange(*counts[str(span)]) for task in tasks for span in task}

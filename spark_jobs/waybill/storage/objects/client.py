@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from waybill.errors import Code, ConfigurationError, UnavailableError, WaybillError
 
 if TYPE_CHECKING:
-    from waybill.storage.objects.places import Access, Place
+    from waybill.storage.objects.places import Access, ObjectPlace
 
 Result = TypeVar("Result")
 
@@ -50,7 +50,7 @@ def client_of(access: Access) -> Any:
     """A client, made once per process; threads may share it.
 
     Raises:
-        ConfigurationError: the endpoint is no URL.
+        ConfigurationError: the endpoint is not a URL.
     """
     import boto3
     from botocore.config import Config
@@ -90,7 +90,7 @@ def code_of(error: BaseException) -> str:
 
 
 @contextmanager
-def errors_translated(place: Place, access: Access) -> Iterator[None]:
+def errors_translated(place: ObjectPlace, access: Access) -> Iterator[None]:
     """Raise what the client raises as what it means.
 
     Raises:
@@ -118,7 +118,7 @@ def errors_translated(place: Place, access: Access) -> Iterator[None]:
         raise _unsent(error, place, access) from error
 
 
-def _meant(error: Any, place: Place, access: Access) -> Exception:
+def _meant(error: Any, place: ObjectPlace, access: Access) -> Exception:
     code = code_of(error)
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
     at, connection = server_of(access), access.connection
@@ -153,7 +153,7 @@ def _meant(error: Any, place: Place, access: Access) -> Exception:
     )
 
 
-def _unsent(error: Exception, place: Place, access: Access) -> WaybillError:
+def _unsent(error: Exception, place: ObjectPlace, access: Access) -> WaybillError:
     if "Credential" in type(error).__name__:
         name = access.connection
         message = (
@@ -188,7 +188,7 @@ def server_of(access: Access) -> str:
     return access.endpoint or "S3"
 
 
-def check_bucket(place: Place, access: Access) -> None:
+def check_bucket(place: ObjectPlace, access: Access) -> None:
     """Look whether the bucket is there, the key is taken and it may list.
 
     It tries less long than other requests, so that what is wrong is reported soon.

@@ -26,7 +26,7 @@ _OTHER_IDENTITIES = ("role_arn", "profile_name", "assume_role_method", "session_
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectPlace:
     """An object, or a folder of objects.
 
     Attributes:
@@ -89,7 +89,7 @@ def is_object_url(path: str) -> bool:
     return path.split("://", 1)[0] in DEFAULT_CONNECTIONS and "://" in path
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> ObjectPlace:
     """What a URL names.
 
     Raises:
@@ -108,10 +108,10 @@ def place_of(url: str) -> Place:
     if not bucket:
         message = f"{url} names no bucket: write {scheme}://bucket/folder"
         raise ConfigurationError(message, code=Code.STORE_ADDRESS)
-    return Place(scheme, connection, bucket, key.strip("/"))
+    return ObjectPlace(scheme, connection, bucket, key.strip("/"))
 
 
-def access_to(place: Place) -> Access:
+def access_to(place: ObjectPlace) -> Access:
     """What the place's connection says.
 
     Without a connection of the default name, AWS's own variables, files and roles are used.
@@ -133,7 +133,7 @@ def access_to(place: Place) -> Access:
     return _access(found, place)
 
 
-def _access(connection: Connection, place: Place) -> Access:
+def _access(connection: Connection, place: ObjectPlace) -> Access:
     extra, name = connection.extra, connection.name
     for key in _OTHER_IDENTITIES:
         if extra.get(key):
@@ -161,7 +161,7 @@ def _access(connection: Connection, place: Place) -> Access:
     usual = "virtual" if place.scheme == "oss" else "auto"
     style = _mapping(extra, "config_kwargs", "s3").get("addressing_style") or usual
     if style not in STYLES:
-        message = f"the addressing_style of the connection {name} is none of {', '.join(STYLES)}"
+        message = f"the addressing_style of the connection {name} is not one of {', '.join(STYLES)}"
         raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return Access(
         name,
@@ -186,7 +186,9 @@ def _mapping(data: dict[str, Any], *names: str) -> dict[str, Any]:
 def _attempts(name: str, retries: dict[str, Any]) -> int:
     given = retries.get("total_max_attempts", retries.get("max_attempts", ATTEMPTS))
     if not str(given).isdecimal() or int(given) < 1:
-        message = f"the number of attempts in retries of the connection {name} is no number above 0"
+        message = (
+            f"the number of attempts in retries of the connection {name} is not a number above 0"
+        )
         raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return int(given)
 

@@ -13,7 +13,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from waybill.errors import Code, SourceError
 from waybill.storage.objects.client import TAKEN, client_of, code_of, errors_translated, patiently
-from waybill.storage.objects.places import Access, Place, access_to, place_of
+from waybill.storage.objects.places import Access, ObjectPlace, access_to, place_of
 
 BLOCK = 8 << 20
 """Bytes that are fetched ahead of what is read."""
@@ -28,7 +28,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
     cachable = False
     protocol = ("s3", "oss")
 
-    def __init__(self, place: Place, access: Access) -> None:
+    def __init__(self, place: ObjectPlace, access: Access) -> None:
         super().__init__()
         self._prefix = place.prefix
         self._access = access
@@ -110,7 +110,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
         }
         return kept if given.get("detail") else list(kept)
 
-    def _listed(self, place: Place, deep: bool) -> Iterator[dict[str, Any]]:
+    def _listed(self, place: ObjectPlace, deep: bool) -> Iterator[dict[str, Any]]:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=place.bucket, Prefix=_folder(place), **({} if deep else {"Delimiter": "/"})
         )
@@ -164,7 +164,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
                 )
                 raise SourceError(message, code=Code.SOURCE_GROWING) from error
 
-    def _place(self, path: str) -> Place:
+    def _place(self, path: str) -> ObjectPlace:
         return place_of(self.unstrip_protocol(path))
 
 
@@ -186,11 +186,11 @@ def open_objects(url: str) -> tuple[ObjectFiles, str]:
     return ObjectFiles(place, access_to(place)), f"{place.bucket}/{place.key}".rstrip("/")
 
 
-def _folder(place: Place) -> str:
+def _folder(place: ObjectPlace) -> str:
     return f"{place.key}/" if place.key else ""
 
 
-def _entry(place: Place, key: str, size: int, entry: Any) -> dict[str, Any]:
+def _entry(place: ObjectPlace, key: str, size: int, entry: Any) -> dict[str, Any]:
     return {
         "name": f"{place.bucket}/{key}",
         "size": int(size),

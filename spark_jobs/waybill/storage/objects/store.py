@@ -29,7 +29,7 @@ from waybill.storage.objects.client import (
     patiently,
     server_of,
 )
-from waybill.storage.objects.places import Access, Place, access_to, place_of
+from waybill.storage.objects.places import Access, ObjectPlace, access_to, place_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -95,7 +95,7 @@ class ObjectStore:
             self._put(place, content)
             return True
 
-    def _put_and_learn(self, place: Place, content: bytes, server: tuple[str, str]) -> bool:
+    def _put_and_learn(self, place: ObjectPlace, content: bytes, server: tuple[str, str]) -> bool:
         """Put, then try to put again: a server that lets this happen knows no conditions."""
         from botocore.exceptions import ClientError
 
@@ -116,7 +116,7 @@ class ObjectStore:
             )
         return True
 
-    def _put_once(self, place: Place, content: bytes) -> bool:
+    def _put_once(self, place: ObjectPlace, content: bytes) -> bool:
         from botocore.exceptions import ClientError
 
         mark = secrets.token_hex(8)
@@ -136,12 +136,12 @@ class ObjectStore:
             return True
         raise AssertionError
 
-    def _put(self, place: Place, content: bytes, **condition: Any) -> None:
+    def _put(self, place: ObjectPlace, content: bytes, **condition: Any) -> None:
         self._client.put_object(
             Bucket=place.bucket, Key=place.key, Body=content, ContentMD5=md5(content), **condition
         )
 
-    def _mark_of(self, place: Place) -> str | None:
+    def _mark_of(self, place: ObjectPlace) -> str | None:
         from botocore.exceptions import ClientError
 
         try:
@@ -153,7 +153,7 @@ class ObjectStore:
         mark: str | None = found.get("Metadata", {}).get(MARK)
         return mark
 
-    def _there(self, place: Place) -> bool:
+    def _there(self, place: ObjectPlace) -> bool:
         from botocore.exceptions import ClientError
 
         try:
@@ -199,16 +199,16 @@ class ObjectStore:
         """The URL."""
         return f"{self.root}/{name}"
 
-    def _at(self, name: str) -> Place:
+    def _at(self, name: str) -> ObjectPlace:
         folder = self._place
         key = f"{folder.key}/{name}" if folder.key else name
-        return Place(folder.scheme, folder.connection, folder.bucket, key)
+        return ObjectPlace(folder.scheme, folder.connection, folder.bucket, key)
 
 
 class Upload(io.RawIOBase):
     """A stream whose bytes become one object."""
 
-    def __init__(self, client: Any, place: Place, access: Access) -> None:
+    def __init__(self, client: Any, place: ObjectPlace, access: Access) -> None:
         self._client = client
         self._place = place
         self._access = access

@@ -162,7 +162,7 @@ class BlobDecoder:
         table = self._tables.get(text)
         if table is None:
             table = ReadTable(decode_schema(text) or SchemaWire(), self.rules, self.zone)
-            if self._tables.begins_anew_with(text, table):
+            if self._tables.starts_over_with(text, table):
                 self._frames.clear()
             self._tables[text] = table
         return table

@@ -279,7 +279,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
                 table = self._made[shape] = OmsTable(
                     shape, self.earlier, self.lobs, self.in_messages, self.tenant
                 )
-            if self._shapes.begins_anew_with(shape, table):
+            if self._shapes.starts_over_with(shape, table):
                 if self._held:
                     raise News
                 self._columns.clear()

@@ -1,4 +1,4 @@
-"""What the source has done to the columns of a table that a reload makes anew.
+"""What the source has done to the columns of a table that a reload rebuilds.
 
 The table begins without columns, so nothing of it shows as a change while it is made. Without this
 a reload would take what the migration lets a person decide about. What only the mapping or a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.merge.column_changes import Taken, change_class
+from waybill.merge.column_changes import TakenChanges, change_class
 from waybill.merge.columns import lake_type
 from waybill.spec.decisions import RETYPE
 from waybill.types import with_digits
@@ -17,10 +17,10 @@ from waybill.types import with_digits
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from waybill.merge.columns import Column
+    from waybill.merge.columns import MergedColumn
     from waybill.merge.state import TableState
     from waybill.records import TableSchema
-    from waybill.spec.decisions import Decision
+    from waybill.spec.decisions import ColumnDecision
     from waybill.types import LogicalType
 
 
@@ -30,13 +30,13 @@ def ask_again(
     now: TableState,
     schemas: Sequence[TableSchema],
     declared: Mapping[str, LogicalType],
-    decision: Decision,
+    decision: ColumnDecision,
 ) -> None:
     """Ask about what the reload brings of the source that the table did not have.
 
     Args:
         name: qualified name of the table.
-        was: what was known of it; None where it does not begin anew.
+        was: what was known of it; None where it is not rebuilt.
         now: what is known of it, with the columns of the reload.
         schemas: how the changes of the reload describe it.
         declared: types that the migration declares; they are a decision of their own.
@@ -47,7 +47,7 @@ def ask_again(
     """
     if was is None or not was.columns:
         return
-    asked = Taken(name, decision, dict(was.stated))
+    asked = TakenChanges(name, decision, dict(was.stated))
     for column in now.columns:
         have = was.column(column.name)
         if have is None:
@@ -65,7 +65,7 @@ def _stated(name: str, schemas: Sequence[TableSchema]) -> dict[str, LogicalType]
 
 
 def _ask_about_types(
-    have: Column, becomes: str, stated: Mapping[str, LogicalType], asked: Taken
+    have: MergedColumn, becomes: str, stated: Mapping[str, LogicalType], asked: TakenChanges
 ) -> None:
     """Ask about types that came beside the one that a column had.
 

@@ -9,7 +9,7 @@ import pytest
 
 from waybill.errors import ConfigurationError
 from waybill.spec.migration import Migration
-from waybill.storage.objects.places import Access, Place, access_to, is_object_url, place_of
+from waybill.storage.objects.places import Access, ObjectPlace, access_to, is_object_url, place_of
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def connect(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("url", "place", "connection"),
     [
-        ("s3://bucket/a/b.jsonl", Place("s3", "", "bucket", "a/b.jsonl"), "aws_default"),
-        ("s3://bucket", Place("s3", "", "bucket", ""), "aws_default"),
-        ("s3://bucket//a/", Place("s3", "", "bucket", "a"), "aws_default"),
-        ("oss://bucket/a@b", Place("oss", "", "bucket", "a@b"), "oss_default"),
-        ("s3://mine@bucket/a", Place("s3", "mine", "bucket", "a"), "mine"),
+        ("s3://bucket/a/b.jsonl", ObjectPlace("s3", "", "bucket", "a/b.jsonl"), "aws_default"),
+        ("s3://bucket", ObjectPlace("s3", "", "bucket", ""), "aws_default"),
+        ("s3://bucket//a/", ObjectPlace("s3", "", "bucket", "a"), "aws_default"),
+        ("oss://bucket/a@b", ObjectPlace("oss", "", "bucket", "a@b"), "oss_default"),
+        ("s3://mine@bucket/a", ObjectPlace("s3", "mine", "bucket", "a"), "mine"),
     ],
 )
-def test_what_a_url_names(url: str, place: Place, connection: str) -> None:
+def test_what_a_url_names(url: str, place: ObjectPlace, connection: str) -> None:
     assert is_object_url(url)
     assert place_of(url) == place
     assert place_of(place.url) == place
@@ -95,8 +95,11 @@ def test_without_a_connection_aws_decides(connect) -> None:
         ({"login": "k"}, "only one of login"),
         ({"extra": {"role_arn": "arn:x"}}, "holds role_arn"),
         ({"extra": {"endpoint_url": "host:9000"}}, "write https://host:9000"),
-        ({"extra": {"config_kwargs": {"s3": {"addressing_style": "odd"}}}}, "none of auto, path"),
-        ({"extra": {"config_kwargs": {"retries": {"max_attempts": 0}}}}, "no number above 0"),
+        (
+            {"extra": {"config_kwargs": {"s3": {"addressing_style": "odd"}}}},
+            "not one of auto, path",
+        ),
+        ({"extra": {"config_kwargs": {"retries": {"max_attempts": 0}}}}, "not a number above 0"),
         ({"extra": {"conditional_puts": "perhaps"}}, "neither true nor false"),
     ],
 )
