@@ -14,7 +14,6 @@ from msgspec import UNSET, Raw
 
 from waybill.bulk.arena import Texts
 from waybill.bulk.column_codecs import (
-    DIGITS,
     NOTHING,
     NUMERIC,
     TEXT,
@@ -28,14 +27,10 @@ from waybill.bulk.column_codecs import (
     or_else,
     short_float,
     units_to_wall_clock,
-    wall_clock_to_units,
-    whole,
 )
 from waybill.bulk.value_kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, POWER, TRUE
-from waybill.envelopes.debezium.connect import TIMESTAMP_UNITS
 from waybill.envelopes.debezium.row_writers import to_json
 from waybill.errors import Refusal
-from waybill.types import INTEGER_RANGE
 from waybill.values.column_forms import with_form
 
 if TYPE_CHECKING:
@@ -56,14 +51,11 @@ _KINDS = {
     NULL: 0,
 }
 """What may stand in place of a value, null besides."""
-_MANY_DIGITS = 10**DIGITS - 1
 _SMALL = 2**24
 """A whole number below it is the same in every floating point type."""
 _FAULTS = (Refusal, ValueError, ArithmeticError, RecursionError)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
-_FINE = 9
-"""Digits of the second in a unit that compiled code does not know."""
 _STRUCTURES = frozenset({"struct", "array", "map"})
 
 
@@ -121,13 +113,8 @@ def _convert(reading: ColumnReading, kinds: int) -> Convert | None:
     if quoted:
         if convert is None:
             return _without_marks(reading.marks)
-        return exact if reading.unit else with_form(reading.column, exact)
-    if reading.quick == "str":
-        low, high = INTEGER_RANGE.get(reading.type.kind, (-_MANY_DIGITS, _MANY_DIGITS))
-        return or_else(whole(max(low, -_MANY_DIGITS), min(high, _MANY_DIGITS)), exact)
-    if reading.type.kind == "uint64":
-        return or_else(whole(0, _MANY_DIGITS), exact)
-    return with_form(reading.column, exact) if reading.unit else exact
+        return with_form(reading.texts, exact)
+    return with_form(reading.counts, exact)
 
 
 _all_millis = units_to_wall_clock(3)
@@ -201,19 +188,12 @@ def _each(reading: ColumnReading, quoted: bool) -> Convert:
 
 def writer_of(writing: Writing) -> ColumnWriter | None:
     """How a column is written; None for one whose values are no single ones of JSON."""
-    connect, convert = writing.connect, writing.convert
-    if connect["type"] in _STRUCTURES:
+    convert = writing.convert
+    if writing.connect["type"] in _STRUCTURES:
         return None
     if convert is None:
         return ColumnWriter(True, _without_marks((writing.mark,) if writing.mark else ()))
-    exact = _raw_each(convert, writing.integer)
-    if writing.integer:
-        least = 0 if writing.unsigned else -_MANY_DIGITS
-        return ColumnWriter(False, or_else(whole(least, _MANY_DIGITS), exact))
-    digits = TIMESTAMP_UNITS.get(connect.get("name", ""), _FINE)
-    if digits < _FINE:
-        return ColumnWriter(False, or_else(wall_clock_to_units(digits), exact))
-    return ColumnWriter(False, exact)
+    return ColumnWriter(False, with_form(writing.column, _raw_each(convert, writing.integer)))
 
 
 def _raw_each(convert: Callable[[str], Any], integer: bool) -> Convert:

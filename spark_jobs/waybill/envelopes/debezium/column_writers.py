@@ -21,6 +21,7 @@ from waybill.envelopes.debezium.connect import (
     SQL_LENGTH,
     SQL_SCALE,
     SQL_TYPE,
+    TIMESTAMP_UNITS,
     VARIABLE,
 )
 from waybill.envelopes.debezium.json_values import (
@@ -42,6 +43,7 @@ from waybill.envelopes.debezium.json_values import (
     wrapped_value,
 )
 from waybill.types import INTEGER_RANGE, STRING, LogicalType
+from waybill.values.notation import KNOWN_INTEGERS, integers, wall_clocks_to_units
 from waybill.values.values import base64_bytes
 
 if TYPE_CHECKING:
@@ -49,6 +51,11 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.debezium.settings import DebeziumWriteSettings
     from waybill.records import Column
+    from waybill.values.notation import ColumnForm
+
+
+_NANOSECONDS = 9
+"""Digits of the second in a unit that compiled code does not know."""
 
 
 class Writing(NamedTuple):
@@ -72,6 +79,14 @@ class Writing(NamedTuple):
     mark: str = ""
     unsigned: bool = False
     document: bool = False
+
+    @property
+    def column(self) -> ColumnForm | None:
+        """The column form of `convert`."""
+        if self.integer:
+            return integers(0 if self.unsigned else KNOWN_INTEGERS[0], KNOWN_INTEGERS[1])
+        digits = TIMESTAMP_UNITS.get(self.connect.get("name", ""), _NANOSECONDS)
+        return wall_clocks_to_units(digits) if digits < _NANOSECONDS else None
 
 
 class Writings:

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
+from waybill.types import INTEGER_RANGE
 from waybill.values.declared import check_for, may_hold
-from waybill.values.notation import ColumnForm, digits
+from waybill.values.notation import (
+    KNOWN_INTEGERS,
+    ColumnForm,
+    digits,
+    integers,
+    units_to_wall_clocks,
+)
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
 
 _COUNTS = {
     3: ColumnForm("waybill.envelopes.debezium.bulk_values:wall_clocks_of_millis"),
-    6: ColumnForm("waybill.bulk.column_codecs:units_to_wall_clock", (6,)),
+    6: units_to_wall_clocks(6),
 }
 _MOST = 60
 _NUMBERS = digits(_MOST, _MOST)
@@ -37,7 +44,8 @@ class ColumnReading(NamedTuple):
         marks: texts that stand for a value that was not sent.
         raw: whether `convert` takes the value's JSON text, null included.
         quick: `plain` where a number in plain digits is its own text; `str` where `convert` gives
-            what `str` does for every value that `wire` lets through, else empty.
+            what `str` does for every value that `wire` lets through; `unsigned` where it does so
+            for every integer from zero on; else empty.
         wide: a wire type that lets more through than `wire`, for `convert` to say what is wrong.
         digits: how many digits a number in plain digits may have before the point and behind it to
             be its own text; None where that is not known.
@@ -57,15 +65,25 @@ class ColumnReading(NamedTuple):
     unit: int = 0
 
     @property
-    def column(self) -> ColumnForm | None:
-        """The column form of `convert`, for a value that is no raw JSON."""
-        if self.raw:
+    def texts(self) -> ColumnForm | None:
+        """The column form of `convert` for strings."""
+        if self.raw or self.unit:
             return None
-        if self.unit:
-            return _COUNTS.get(self.unit)
         if self.digits is not None:
             return digits(*self.digits)
         return _NUMBERS if self.quick == "plain" else None
+
+    @property
+    def counts(self) -> ColumnForm | None:
+        """The column form of `convert` for integers."""
+        if self.raw:
+            return None
+        if self.quick == "str":
+            low, high = INTEGER_RANGE.get(self.type.kind, KNOWN_INTEGERS)
+            return integers(max(low, KNOWN_INTEGERS[0]), min(high, KNOWN_INTEGERS[1]))
+        if self.quick == "unsigned":
+            return integers(0, KNOWN_INTEGERS[1])
+        return _COUNTS.get(self.unit)
 
 
 def checked(reading: ColumnReading, declared: LogicalType) -> ColumnReading:
@@ -85,7 +103,8 @@ def checked(reading: ColumnReading, declared: LogicalType) -> ColumnReading:
     fitting = _digits(reading, declared)
     unit = reading.unit if check is None else 0
     convert = _both(reading, check)
-    return reading._replace(type=declared, convert=convert, quick="", digits=fitting, unit=unit)
+    quick = "unsigned" if reading.quick == "str" and wanted == "uint64" else ""
+    return reading._replace(type=declared, convert=convert, quick=quick, digits=fitting, unit=unit)
 
 
 def held(reading: ColumnReading) -> ColumnReading:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.avro.columns import bytes_by_call, unscaled
+from waybill.avro.columns import bytes_by_call
 from waybill.avro.scanner import AvroScanner
 from waybill.bulk.arena import Value
 from waybill.bulk.column_codecs import (
@@ -18,18 +18,16 @@ from waybill.bulk.column_codecs import (
     ColumnWriter,
     T,
     by_call,
-    or_else,
     same,
     units_to_wall_clock,
     wall_clock,
-    whole,
     written,
 )
 from waybill.bulk.templates import BulkWriter, TemplateFields
 from waybill.bulk.values import column, transactions
 from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.encoder import AUDIT, ENTRY_TYPES, WriteTable
-from waybill.types import FIRST_MICRO, INTEGER_RANGE, LAST_MICRO
+from waybill.types import FIRST_MICRO, LAST_MICRO
 from waybill.values.column_forms import with_form
 
 if TYPE_CHECKING:
@@ -39,9 +37,11 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import Get
     from waybill.envelopes.ibmcdc.column_writers import ColumnWriting
     from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
-    from waybill.records import Column, TableSchema
+    from waybill.records import TableSchema
 
 _ENTRY_TYPE, _TIME, _TRANSACTION = AUDIT
+_DIGITS = ("int", "long")
+"""Types whose values stand as digits here, which the scanner makes varints of."""
 _SIZED = ("bytes", "string")
 
 
@@ -106,8 +106,7 @@ class IbmCdcWriter(BulkWriter):
         found = self._tables.get(schema)
         if found is None:
             table = WriteTable(schema)
-            pairs = zip(schema.columns, table.writings, strict=True)
-            found = self._tables[schema] = table, tuple(_put(c, w) for c, w in pairs)
+            found = self._tables[schema] = table, tuple(_put(w) for w in table.writings)
         return found
 
 
@@ -115,22 +114,17 @@ def _constant(path: Path) -> bool:
     return path[0] in AUDIT
 
 
-def _put(column: Column, writing: ColumnWriting) -> ColumnWriter:
+def _put(writing: ColumnWriting) -> ColumnWriter:
     """What stands in the messages of a column, without its length."""
-    kind, write = writing.type["type"], writing.write
+    kind = writing.type["type"]
     if writing.text is not None:
         if writing.text.write is None:
             return WRITE_TEXT
         return ColumnWriter(True, with_form(writing.text.writes, by_call(writing.text.write)))
-    if kind in ("int", "long"):
-        return ColumnWriter(False, whole(*INTEGER_RANGE[column.type.kind]))
-    exact = bytes_by_call(write, kind in _SIZED)
-    if writing.type.get("logicalType") != "decimal":
-        return ColumnWriter(False, exact)
-    unsigned = column.type.kind == "uint64"
-    limit = 2**64 if unsigned else 10 ** (column.type.precision or 0)
+    if kind in _DIGITS and writing.form is not None:
+        return ColumnWriter(False, writing.form.convert())
     return ColumnWriter(
-        False, or_else(unscaled(writing.type["scale"], limit, 0 if unsigned else -limit), exact)
+        False, with_form(writing.form, bytes_by_call(writing.write, kind in _SIZED))
     )
 
 

@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.avro import writing
+from waybill.avro.column_forms import scaled
 from waybill.avro.writing import Write
 from waybill.envelopes.debezium.json_values import boolean_value, unscaled_digits
 from waybill.envelopes.debezium.text_values import number_or_special
 from waybill.envelopes.ibmcdc.column_readers import MOST_DIGITS
 from waybill.envelopes.ibmcdc.hints import DIALECT, hint_attributes
 from waybill.types import INTEGER_RANGE, LogicalType
-from waybill.values.notation import Notation, digits
+from waybill.values.notation import KNOWN_INTEGERS, Notation, digits, integers
 from waybill.values.values import (
     base64_bytes,
     float32_text,
@@ -31,6 +32,7 @@ from waybill.values.wall_clocks import WITH_BLANK
 
 if TYPE_CHECKING:
     from waybill.records import Column
+    from waybill.values.notation import ColumnForm
 
 _DIALECTS = frozenset({DIALECT, "mysql", "postgresql"})
 """Dialects whose source types are column types that a hint may repeat."""
@@ -44,12 +46,14 @@ class ColumnWriting(NamedTuple):
         default: the default value of the type.
         write: appends the value of a text.
         text: how the value stands in a string of Avro; None where it is none.
+        form: the column form of `write`, which leaves out the length of bytes.
     """
 
     type: dict[str, Any]
     default: Any
     write: Write
     text: Notation | None
+    form: ColumnForm | None = None
 
 
 def column_writing(column: Column, dialect: str) -> ColumnWriting:
@@ -63,7 +67,20 @@ def column_writing(column: Column, dialect: str) -> ColumnWriting:
         type_.update(precision=sizes.precision, scale=sizes.scale)
     hints = hint_attributes(source, kind, column.type)
     type_ = {**hints, **type_, "dbColumnName": column.name}
-    return ColumnWriting(type_, default, write, text)
+    return ColumnWriting(type_, default, write, text, _form(kind, column.type))
+
+
+def _form(kind: str, type_: LogicalType) -> ColumnForm | None:
+    """What compiled code writes of most values that are no strings of Avro."""
+    if kind in ("int", "long"):
+        low, high = INTEGER_RANGE[type_.kind]
+        return integers(max(low, KNOWN_INTEGERS[0]), high)
+    if kind != "decimal":
+        return None
+    if type_.kind == "uint64":
+        return scaled(0, 2**64, 0)
+    limit = 10 ** (type_.precision or 0)
+    return scaled(type_.scale or 0, limit, -limit)
 
 
 _UINT64 = LogicalType("decimal", 20, 0)

@@ -236,7 +236,7 @@ def _leaf(node: Node, reading: ColumnReading) -> Leaf:
         if leaf is not None:
             return leaf
     if kind in ("string", "enum") and _takes("", reading.wire):
-        text = TEXTS if convert is None else reading.column
+        text = TEXTS if convert is None else reading.texts
         form = text if kind == "string" else None
         return Leaf(convert, mark=_only(reading.marks), column=form)
     if kind in ("bytes", "fixed") and _takes("", reading.wire):
@@ -255,7 +255,7 @@ def _integer(kind: str, reading: ColumnReading, convert: Callable[[int], Any]) -
     if _takes(-end, wire) and _takes(end - 1, wire):
         if reading.quick == "str":
             return Leaf(integer=True)
-        form = reading.column
+        form = reading.counts
         return Leaf(convert, column=None if form is None else counted(form))
     if reading.type.is_integer:
         low, high = INTEGER_RANGE[reading.type.kind]
