@@ -16,15 +16,15 @@ from waybill.avro.writing import varint
 from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.column_codecs import ColumnWriter, by_call
 from waybill.bulk.value_kinds import BAD
-from waybill.envelopes.databus import columns as databus
-from waybill.envelopes.debezium import bulk_values
+from waybill.envelopes.databus.values import reading as databus
 from waybill.envelopes.debezium.avro import events
-from waybill.envelopes.debezium.column_readers import Readings
-from waybill.envelopes.debezium.column_writers import Writings
+from waybill.envelopes.debezium.bulk import values as bulk_values
 from waybill.envelopes.debezium.connect import SEMANTIC, Field
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
-from waybill.envelopes.ibmcdc import column_readers as ibmcdc
-from waybill.envelopes.ibmcdc.column_writers import column_writing
+from waybill.envelopes.debezium.values.reading import Readings
+from waybill.envelopes.debezium.values.writing import Writings
+from waybill.envelopes.ibmcdc.values import reading as ibmcdc
+from waybill.envelopes.ibmcdc.values.writing import column_writing
 from waybill.errors import Refusal
 from waybill.types import LogicalType, parse_type
 from waybill.values.notation import KNOWN_INTEGERS, integers

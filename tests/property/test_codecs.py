@@ -19,7 +19,8 @@ from waybill.envelopes.datahub.blob import values as blob
 from waybill.envelopes.datahub.blob.columns import Number
 from waybill.envelopes.datahub.tuple import values as tuples
 from waybill.envelopes.dms import values as dms
-from waybill.envelopes.maxwell import settings as maxwell
+from waybill.envelopes.maxwell import values as maxwell
+from waybill.envelopes.maxwell.settings import MaxwellSettings
 from waybill.envelopes.ogg import values as ogg
 from waybill.envelopes.oms import values as oms
 from waybill.envelopes.oms.dataworks.values import dataworks_style
@@ -43,8 +44,8 @@ STYLES: dict[str, Style] = {
     "ogg": ogg.STYLE,
     "dms": dms.KAFKA,
     "dms-s3": dms.FILES,
-    "maxwell": maxwell.style_of(maxwell.MaxwellSettings()),
-    "maxwell-zone": maxwell.style_of(maxwell.MaxwellSettings(timezone="Asia/Shanghai")),
+    "maxwell": maxwell.style_of(MaxwellSettings()),
+    "maxwell-zone": maxwell.style_of(MaxwellSettings(timezone="Asia/Shanghai")),
     **{
         f"oms-{version}-{zeros}": style_of(version, zeros)
         for version in ("3.3.0", "earlier")

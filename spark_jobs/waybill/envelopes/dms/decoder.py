@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.dms.files.decoder import DmsFilesDecoder, DmsFilesReadSettings
+from waybill.envelopes.dms.files.decoder import DmsFilesDecoder
+from waybill.envelopes.dms.files.settings import DmsFilesReadSettings
 from waybill.envelopes.dms.images import check_agreement, images_of
+from waybill.envelopes.dms.settings import MEMBERS, DmsFilesSettings, DmsReadSettings
 from waybill.envelopes.dms.values import (
     KAFKA,
-    MEMBERS,
     OWN,
     RECORD,
-    DmsFilesSettings,
-    DmsReadSettings,
     contradicted,
     key_alone,
     micros_of,

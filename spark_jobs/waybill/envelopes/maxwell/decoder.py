@@ -28,11 +28,7 @@ from waybill.envelopes.maxwell.messages import (
     row_change,
 )
 from waybill.envelopes.maxwell.positions import Positions
-from waybill.envelopes.maxwell.settings import (
-    MaxwellReadSettings,
-    one_quote,
-    style_of,
-)
+from waybill.envelopes.maxwell.values import one_quote, style_of
 from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.stated_keys import check_stated_key, is_compared
 from waybill.envelopes.unnamed_tables import named_by
@@ -43,6 +39,7 @@ from waybill.values.json_rows import Readers, Row, row_of
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.maxwell.settings import MaxwellReadSettings
     from waybill.records import Message
     from waybill.tables import TableRules
 

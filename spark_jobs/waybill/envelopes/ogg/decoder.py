@@ -13,14 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.memory.remembering import FastRemembering
-from waybill.envelopes.ogg.values import (
-    Clock,
-    OggReadSettings,
-    name_of,
-    read_style,
-    sequence_of,
-    text_of,
-)
+from waybill.envelopes.ogg.values import Clock, name_of, read_style, sequence_of, text_of
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
@@ -31,6 +24,7 @@ from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.ogg.settings import OggReadSettings
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 

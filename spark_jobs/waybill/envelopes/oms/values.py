@@ -331,7 +331,7 @@ def _times(earlier: bool, zeros: bool) -> dict[str, Notation]:
 
 
 _SHOWN_TIMES = {
-    (kind, zeros): ColumnForm("waybill.envelopes.oms.bulk_rows:shown_times", (kind, zeros))
+    (kind, zeros): ColumnForm("waybill.envelopes.oms.bulk:shown_times", (kind, zeros))
     for kind in ("time", "timestamp")
     for zeros in (False, True)
 }

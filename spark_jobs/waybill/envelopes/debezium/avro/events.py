@@ -17,9 +17,9 @@ from waybill.avro.column_forms import TEXTS, counted, integers
 from waybill.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.avro.repeated_values import block_reader, pair_reader
 from waybill.avro.schema import Node, without_null
-from waybill.envelopes.debezium import text_values
 from waybill.envelopes.debezium.control_events import COUNTS, TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
+from waybill.envelopes.debezium.values import texts as text_values
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
 from waybill.values.generated import function
@@ -28,8 +28,8 @@ from waybill.values.values import base64_bytes, base64_text, float32_value, floa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from waybill.envelopes.debezium.readings import ColumnReading
     from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.envelopes.debezium.values.readings import ColumnReading
 
 _SOURCE = {field.name: field.type for field in msgspec.structs.fields(Source)}
 _SAMPLES: dict[str, Any] = {

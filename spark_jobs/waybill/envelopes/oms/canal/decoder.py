@@ -25,7 +25,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.counting import counted
-from waybill.envelopes.canal.decoder import (
+from waybill.envelopes.canal.tables import refuse_unstated
+from waybill.envelopes.canal.text_rows import (
     EVENTS,
     ROWS,
     FlatMessage,
@@ -34,7 +35,6 @@ from waybill.envelopes.canal.decoder import (
     no_event,
     refuse_old,
 )
-from waybill.envelopes.canal.tables import refuse_unstated
 from waybill.envelopes.memory.known_tables import FastByTable
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables

@@ -33,7 +33,7 @@ from waybill.bulk.field_map import BulkReader, FieldMap, IntegerSlot, Sample
 from waybill.bulk.templates import BulkWriter, Get, TemplateFields
 from waybill.bulk.values import carried, column, field_of, names, nulls, times
 from waybill.caches import Bounded
-from waybill.envelopes.oms.bulk_rows import (
+from waybill.envelopes.oms.bulk import (
     DECIDED_BITS,
     decided_by,
     may_look_untouched,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra, Rows
-    from waybill.envelopes.oms.bulk_rows import Cells
+    from waybill.envelopes.oms.bulk import Cells
     from waybill.envelopes.oms.default.decoder import OmsDefaultDecoder
     from waybill.envelopes.oms.default.encoder import OmsDefaultEncoder, OmsWriter
     from waybill.records import Change, Message, TableSchema

@@ -43,7 +43,7 @@ from waybill.bulk.values import (
 )
 from waybill.caches import Bounded
 from waybill.envelopes.memory.bulk import RememberingReader
-from waybill.envelopes.oms.bulk_rows import (
+from waybill.envelopes.oms.bulk import (
     DECIDED_BITS,
     Cells,
     cells,
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
-    from waybill.envelopes.oms.bulk_rows import ColumnReaders
+    from waybill.envelopes.oms.bulk import ColumnReaders
     from waybill.envelopes.oms.shareplex.decoder import OmsShareplexDecoder
     from waybill.envelopes.oms.shareplex.encoder import OmsShareplexEncoder
     from waybill.records import Change, TableSchema

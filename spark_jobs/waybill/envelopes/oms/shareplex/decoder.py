@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
-from pydantic import Field
 
 from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.row_ids import check_row_id
-from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.shareplex.encoder import (
     only_key,
 )
@@ -44,6 +42,7 @@ from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.envelopes.oms.shareplex.settings import OmsShareplexReadSettings
     from waybill.records import Message
     from waybill.tables import TableName, TableRules
 
@@ -81,16 +80,6 @@ _carried_of = function(
     [f"return Carried({', '.join(f'meta.{name}' for name in _CARRIED)}, table)"],
     {"Carried": _Carried},
 )
-
-
-class OmsShareplexReadSettings(ZonedSequencedReadSettings):
-    """Settings for reading SharePlex messages."""
-
-    tenants: bool = Field(
-        default=False,
-        description="Names of tables begin with that of a tenant: tenant.database.table. It is "
-        "part of the database's name unless `tenant` names it.",
-    )
 
 
 class _Message(msgspec.Struct, gc=False):

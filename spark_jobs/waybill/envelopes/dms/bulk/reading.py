@@ -1,4 +1,4 @@
-"""Where the values of DMS's records and of rows of its files stand, for reading in bulk.
+"""Where the values of DMS's records stand, for reading in bulk.
 
 `envelope` and `files` say what they mean.
 """
@@ -17,15 +17,13 @@ from waybill.bulk.constant_bytes import values
 from waybill.bulk.field_map import ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra
 from waybill.bulk.value_kinds import ESCAPED, INTEGER, NULL_SIZE
-from waybill.envelopes.dms.bulk_values import (
+from waybill.envelopes.dms.bulk.values import (
     keys_alone,
     position_counts,
     time_count,
     with_order,
 )
-from waybill.envelopes.dms.files.decoder import table_key
-from waybill.envelopes.dms.positions import without_zeros
-from waybill.envelopes.dms.values import FILES, KAFKA, RECORD, style_of
+from waybill.envelopes.dms.values import KAFKA, RECORD, style_of
 from waybill.envelopes.memory.bulk import RememberingReader, row_of, styled
 from waybill.records import ROW_OPERATIONS
 
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places, Texts
     from waybill.bulk.rows import Rows
     from waybill.envelopes.dms.decoder import DmsDecoder
-    from waybill.envelopes.dms.files.decoder import DmsFilesDecoder
     from waybill.envelopes.memory.bulk import Cells, Slots
     from waybill.records import Change
 
@@ -48,7 +45,6 @@ _SHORT = ColumnReader(ANY, at_most(18))
 _NATURAL = ColumnReader(ANY, whole(0, 10**18 - 1))
 """Likewise, and those below zero, which are refused."""
 _encode = msgspec.json.Encoder().encode
-_names = msgspec.json.Decoder(dict[str, str]).decode
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 
@@ -76,7 +72,8 @@ def _contradicted(pairs: list[tuple[int, int]]) -> Callable[[Rows], Mask]:
     return check
 
 
-def _any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | None:
+def any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | None:
+    """A check that finds what any of some finds; None where there are none."""
     if len(checks) < 2:
         return checks[0] if checks else None
 
@@ -142,7 +139,7 @@ class DmsReader(RememberingReader):
             family="dms" if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            check=_any_of(checks + more),
+            check=any_of(checks + more),
             aside=tuple(
                 ColumnSlot(slot, _NATURAL if name in (_ID, _RECORD) else _SHORT)
                 for name, slot in texts.items()
@@ -205,7 +202,7 @@ def _deleted(
     """The row before a delete, whatever is known of it."""
     now, was = images
     if not was:
-        return _gone(sample, change, now, free, checks)
+        return gone(sample, change, now, free, checks)
     twice = [(now[name], was[name]) for name in now if name in was]
     free.update({cell.slot: cell.take.kinds | NOTHING for cell, _ in twice})
     if twice:
@@ -213,7 +210,7 @@ def _deleted(
     return now | was
 
 
-def _gone(
+def gone(
     sample: Sample,
     change: Change,
     cells: Cells,
@@ -296,70 +293,3 @@ def _field(rows: Rows, name: str) -> Texts:
 def _nothing(_: Block, __: Places) -> Extra:
     """What is carried on where the source stated nothing that could be."""
     return Extra("dms", (b'{"dms":{}}',), {})
-
-
-class DmsFilesReader(RememberingReader):
-    """Says what the values of rows of files mean."""
-
-    def __init__(self, decoder: DmsFilesDecoder) -> None:
-        settings = decoder.settings
-        super().__init__(decoder)
-        self._settings = settings
-        self._take = styled(style_of(FILES, settings))
-        self._added = ("Op", settings.timestamp_column, settings.sequence_column)
-        self.reads_keys = not settings.table
-
-    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
-        """The meaning of the values of a row."""
-        if change.operation not in ROW_OPERATIONS:
-            return None
-        slots = {str(path[0]): slot for path, slot in sample.slots.items() if len(path) == 1}
-        _, timed, ordered = self._added
-        if "" in slots or len(slots) != len(sample.slots):
-            return None
-        time, order = (slots.get(name) if name else None for name in (timed, ordered))
-        columns = {name: slot for name, slot in slots.items() if name not in self._added}
-        cells = self.cells(sample, change.schema, columns, self._take)
-        if cells is None:
-            return None
-        checks = [] if self._settings.table else [_other_table(sample)]
-        free: dict[int, int] = {}
-        before: Cells | None = None
-        after: Cells | None = cells
-        if change.operation == "delete":
-            before, after = _gone(sample, change, cells, free, checks), None
-        sequence = None
-        if change.sequence is not None and order is not None:
-            sequence = (IntegerSlot(order, convert=without_zeros),)
-        return FieldMap(
-            change.schema,
-            change.operation,
-            row_of(before, change.schema),
-            row_of(after, change.schema),
-            sequence=sequence,
-            source_time=None if change.source_time is None or time is None else time_count(time),
-            check=_any_of(checks),
-            free=free,
-            full_row=change.full_row,
-        )
-
-
-def _other_table(sample: Sample) -> Callable[[Rows], Mask]:
-    """Rows of another table than that of a message, as far as keys of the same names tell."""
-    message = sample.message
-    if table_key(message) is None:
-        # Nor does any other key with these names.
-        return lambda rows: rows.of_other_topics(message.topic)
-    names = [_encode(name)[1:-1] for name in _names(message.key or b"").values()]
-
-    def check(rows: Rows) -> Mask:
-        found = np.zeros(len(rows), np.bool_)
-        keys = rows.block.keys if isinstance(rows.block, Block) else None
-        if keys is None:
-            return ~found
-        for slot, name in enumerate(names):
-            texts = values(keys, rows.places, slot)
-            found |= ~same(keys.arena, texts, keys.arena.constant(name, len(rows)))
-        return found
-
-    return check

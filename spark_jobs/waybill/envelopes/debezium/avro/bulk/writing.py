@@ -25,10 +25,10 @@ from waybill.bulk.values import carried
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import take_true_names
 from waybill.envelopes.debezium.avro.rows import parse_json
-from waybill.envelopes.debezium.bulk_values import writer_of
-from waybill.envelopes.debezium.bulk_writing import FAMILY, IMAGES, DebeziumWriter, tail_of
+from waybill.envelopes.debezium.bulk.values import writer_of
+from waybill.envelopes.debezium.bulk.writing import FAMILY, IMAGES, DebeziumWriter, tail_of
 from waybill.envelopes.debezium.encoder import ROWS
-from waybill.envelopes.debezium.json_values import integer_writer, unsigned_long
+from waybill.envelopes.debezium.values.json import integer_writer, unsigned_long
 from waybill.types import INTEGER_RANGE
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.debezium.avro.encoder import DebeziumAvroEncoder
-    from waybill.envelopes.debezium.column_writers import Writing
+    from waybill.envelopes.debezium.values.writing import Writing
 
 _MOST_TAILS = 100
 """What stands around rows may have so many forms."""

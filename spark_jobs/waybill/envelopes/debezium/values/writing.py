@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.connect import (
     BITS,
     DECIMAL,
@@ -24,7 +23,8 @@ from waybill.envelopes.debezium.connect import (
     TIMESTAMP_UNITS,
     VARIABLE,
 )
-from waybill.envelopes.debezium.json_values import (
+from waybill.envelopes.debezium.values import times
+from waybill.envelopes.debezium.values.json import (
     Convert,
     base64_value,
     bits_value,

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Path
     from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
-    from waybill.envelopes.ibmcdc.column_writers import ColumnWriting
     from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
+    from waybill.envelopes.ibmcdc.values.writing import ColumnWriting
     from waybill.records import TableSchema
 
 _ENTRY_TYPE, _TIME, _TRANSACTION = AUDIT

@@ -15,8 +15,8 @@ import msgspec
 from waybill.avro.column_forms import instants, unscaled, wall_clocks
 from waybill.avro.reading import Leaf
 from waybill.avro.schema import Node, without_null
-from waybill.envelopes.debezium import times
-from waybill.envelopes.debezium.text_values import number_or_special, scaled_text
+from waybill.envelopes.debezium.values import times
+from waybill.envelopes.debezium.values.texts import number_or_special, scaled_text
 from waybill.envelopes.ibmcdc.hints import hint_of, refined
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, UNKNOWN, LogicalType

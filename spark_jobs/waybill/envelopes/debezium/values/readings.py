@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from waybill.types import LogicalType
 
 _COUNTS = {
-    3: ColumnForm("waybill.envelopes.debezium.bulk_values:wall_clocks_of_millis"),
+    3: ColumnForm("waybill.envelopes.debezium.bulk.values:wall_clocks_of_millis"),
     6: units_to_wall_clocks(6),
 }
 _MOST = 60

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw
 
-from waybill.envelopes.debezium import text_values as values
-from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.connect import (
     BITS,
     DECIMAL,
@@ -32,7 +30,9 @@ from waybill.envelopes.debezium.connect import (
     sql_type,
     structure_schema,
 )
-from waybill.envelopes.debezium.readings import TEXT_KINDS, ColumnReading, checked, held
+from waybill.envelopes.debezium.values import texts as values
+from waybill.envelopes.debezium.values import times
+from waybill.envelopes.debezium.values.readings import TEXT_KINDS, ColumnReading, checked, held
 from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,

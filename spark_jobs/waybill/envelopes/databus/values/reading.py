@@ -200,5 +200,5 @@ def _checked_texts(declared: LogicalType) -> ColumnForm | None:
     return WALL_CLOCKS if declared.kind == "timestamp" else None
 
 
-WALL_CLOCKS = ColumnForm("waybill.envelopes.databus.bulk_reading:wall_clocks")
+WALL_CLOCKS = ColumnForm("waybill.envelopes.databus.bulk.reading:wall_clocks")
 """Wall clocks with a T as they are, and those with a blank."""

@@ -17,8 +17,8 @@ from waybill.avro.writing import (
     write_long,
 )
 from waybill.caches import Bounded
-from waybill.envelopes.databus.columns import column_of
-from waybill.envelopes.databus.time_writers import number_for
+from waybill.envelopes.databus.values.reading import column_of
+from waybill.envelopes.databus.values.times import number_for
 from waybill.errors import Refusal
 from waybill.values.declared import shown
 from waybill.values.instants import instant_ms
@@ -32,7 +32,7 @@ from waybill.values.values import (
 )
 
 if TYPE_CHECKING:
-    from waybill.envelopes.databus.time_writers import Number
+    from waybill.envelopes.databus.values.times import Number
     from waybill.types import LogicalType
 
 Write = Callable[[bytearray, str], None]

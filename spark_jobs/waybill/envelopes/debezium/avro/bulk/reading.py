@@ -31,7 +31,7 @@ from waybill.bulk.value_kinds import OPTIONAL, STRING, VARINT
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import take_true_names
 from waybill.envelopes.debezium.avro.decoder import MILLIS
-from waybill.envelopes.debezium.bulk_reading import Around
+from waybill.envelopes.debezium.bulk.reading import Around
 from waybill.envelopes.debezium.control_events import EXTRA
 from waybill.envelopes.debezium.decoder import TOMBSTONE
 from waybill.envelopes.debezium.source import Source

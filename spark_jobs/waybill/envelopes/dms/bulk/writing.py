@@ -1,4 +1,4 @@
-"""Where the values of DMS's records and of rows of its files come from, for writing in bulk.
+"""Where the values of DMS's records come from, for writing in bulk.
 
 `encoder` and `files` say what the messages are.
 """
@@ -11,11 +11,9 @@ import numpy as np
 
 from waybill.bulk.arena import Value
 from waybill.bulk.column_codecs import (
-    BLANK,
     T,
     joined_texts,
     numbers,
-    same,
     wall_clocks_of,
     with_z,
     written,
@@ -31,10 +29,9 @@ from waybill.bulk.values import (
     transactions,
 )
 from waybill.caches import Bounded
-from waybill.envelopes.dms.bulk_values import keys_alone
+from waybill.envelopes.dms.bulk.values import keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
-from waybill.envelopes.dms.values import FILES, KAFKA, SEQUENCE_DIGITS, style_of
-from waybill.envelopes.sequence.bulk import BulkSequence
+from waybill.envelopes.dms.values import KAFKA, style_of
 from waybill.errors import Refusal
 from waybill.values.bulk_json_columns import writer_of
 from waybill.values.values import is_integer_text
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Columns, Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.dms.encoder import DmsEncoder
-    from waybill.envelopes.dms.files.encoder import DmsFilesEncoder
     from waybill.records import TableSchema
     from waybill.values.json_columns import Style
     from waybill.values.json_rows import RowWriter
@@ -55,7 +51,7 @@ _FAMILY = "dms"
 _MICRO_DIGITS = 6
 
 
-class _ColumnWriters:
+class TableWriters:
     """How the columns of tables are written.
 
     Args:
@@ -88,15 +84,17 @@ class _ColumnWriters:
         return found
 
 
-def _written_image(rows: Rows) -> Columns | None:
+def written_image(rows: Rows) -> Columns | None:
+    """The image that messages hold as the row."""
     return rows.before if rows.operation == "delete" else rows.after
 
 
-def _alone(rows: Rows) -> Places:
+def all_alone(rows: Rows) -> Places:
+    """The class of rows that are written individually."""
     return np.full(len(rows), -1, np.int64)
 
 
-def _types_flags(
+def types_flags(
     writer: RowWriter, rows: Rows, image: Columns, before: Columns | None = None
 ) -> list[Mask]:
     """By what it is decided whether types are given up; see `RowWriter.types_lost`."""
@@ -111,20 +109,20 @@ class DmsWriter(BulkWriter):
 
     def __init__(self, encoder: DmsEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
-        self._puts = _ColumnWriters(style_of(KAFKA, encoder.settings))
+        self._puts = TableWriters(style_of(KAFKA, encoder.settings))
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows by what is stated of the row that is gone, and by what is given up."""
-        image = _written_image(rows)
+        image = written_image(rows)
         if image is None:
-            return _alone(rows)
+            return all_alone(rows)
         try:
             table = self._encoder.table(rows.schema)
         except Refusal:
-            return _alone(rows)
+            return all_alone(rows)
         old = rows.before if rows.operation == "update" else None
-        flags = [np.zeros(len(rows), np.bool_), *_types_flags(table.rows, rows, image, old)]
+        flags = [np.zeros(len(rows), np.bool_), *types_flags(table.rows, rows, image, old)]
         if rows.operation == "delete":
             flags.append(keys_alone(rows.schema, image, len(rows)))
         apart = np.zeros(len(rows), np.bool_)
@@ -157,7 +155,7 @@ class DmsWriter(BulkWriter):
             values[path] = get
         values |= self._metadata(rows)
         if rows.tables is not None:
-            values |= {("metadata", name): get for name, get in _TABLE_NAMES.items()}
+            values |= {("metadata", name): get for name, get in TABLE_NAMES.items()}
         return [TemplateFields(values, _constant, key_array(rows))]
 
     def _metadata(self, rows: Rows) -> dict[Path, Get]:
@@ -169,7 +167,7 @@ class DmsWriter(BulkWriter):
             }
         values: dict[Path, Get] = {}
         if rows.source_time is not None:
-            time = _times(T, True)
+            time = times(T, True)
             values["metadata", "timestamp"] = values["metadata", "commit-timestamp"] = time
         if rows.transaction is not None:
             values["metadata", "transaction-id"] = _transactions
@@ -182,7 +180,7 @@ def _constant(path: Path) -> bool:
     return path[0] == "metadata"
 
 
-_TABLE_NAMES = {
+TABLE_NAMES = {
     "schema-name": names(lambda schema: schema.database or ""),
     "table-name": names(lambda schema: schema.table or ""),
 }
@@ -204,7 +202,7 @@ def _transactions(rows: Rows) -> Value:
     return transactions(rows)._replace(quoted=False)
 
 
-def _times(between: int, ending: bool) -> Get:
+def times(between: int, ending: bool) -> Get:
     """Times of changes with six digits of the second.
 
     Args:
@@ -231,57 +229,3 @@ def _positions(rows: Rows) -> Value:
         made = joined_texts(arena, made, arena.constant(b".", len(rows)))
         made = joined_texts(arena, made, written(arena, part))
     return Value(made, True)
-
-
-class DmsFilesWriter(BulkWriter):
-    """Says where the values of rows of files come from."""
-
-    family = _FAMILY
-    names_tables = True
-
-    def __init__(self, encoder: DmsFilesEncoder) -> None:
-        self._encoder, self._settings = encoder, encoder.settings
-        self._ids = BulkSequence(encoder.packed)
-        self._puts = _ColumnWriters(style_of(FILES, encoder.settings))
-        self._flagged = Flagged()
-
-    def classes(self, rows: Rows) -> Places | None:
-        """Rows by what is given up; those with another key are written on their own."""
-        image = _written_image(rows)
-        if image is None:
-            return _alone(rows)
-        try:
-            writer, _ = self._encoder.table(rows.schema)
-        except Refusal:
-            return _alone(rows)
-        flags = [np.zeros(len(rows), np.bool_), *_types_flags(writer, rows, image)]
-        apart = np.zeros(len(rows), np.bool_)
-        if rows.operation == "delete":
-            flags.append(keys_alone(rows.schema, image, len(rows)))
-        elif rows.operation == "update" and rows.before is not None and rows.schema.key:
-            for place in rows.schema.key_places:
-                was, now = rows.before[place], image[place]
-                if was is not None and now is not None:
-                    apart |= ~same(rows.arena, was, now)
-        flags += self._ids.last_parts(rows)
-        classes = self._flagged.numbers(flags)
-        classes[apart] = -1
-        if self._settings.sequence_column and not rows.full_row:
-            classes[self._ids.alone(rows)] = -1
-        return classes
-
-    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
-        """The values of a row."""
-        settings = self._settings
-        if rows.operation not in OPERATIONS or rows.moved_from is not None:
-            return None
-        columns = self._puts.gets(rows, rows.operation != "delete")
-        if columns is None or not columns:
-            return None
-        values: dict[Path, Get] = {(name,): get for name, get in columns.items()}
-        if settings.timestamp_column and rows.source_time is not None:
-            values[settings.timestamp_column,] = _times(BLANK, False)
-        if settings.sequence_column and rows.sequence is not None:
-            values[settings.sequence_column,] = self._ids.padded(SEQUENCE_DIGITS)
-        keys: dict[Path, Get] = {(name,): get for name, get in _TABLE_NAMES.items()}
-        return [TemplateFields(values, ("Op",).__eq__, keys)]

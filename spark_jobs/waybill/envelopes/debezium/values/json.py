@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.debezium.text_values import SPECIAL, split_srid
+from waybill.envelopes.debezium.values.texts import SPECIAL, split_srid
 from waybill.types import INTEGER_RANGE
 from waybill.values.values import (
     base64_bytes,

@@ -24,7 +24,7 @@ from waybill.bulk.constant_bytes import values
 from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra
 from waybill.caches import Bounded
-from waybill.envelopes.databus.bulk_scanning import number_of, version_number
+from waybill.envelopes.databus.bulk.scanning import number_of, version_number
 from waybill.envelopes.databus.decoder import written_key
 from waybill.envelopes.databus.kernels.binary_scanning import ANY_TIME, FINE, WHOLE_MICROS
 from waybill.errors import Refusal
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Places, Texts
     from waybill.bulk.block import Block
     from waybill.bulk.column_codecs import Convert
-    from waybill.envelopes.databus.bulk_scanning import EventScanner, Head
+    from waybill.envelopes.databus.bulk.scanning import EventScanner, Head
     from waybill.envelopes.databus.decoder import EventDecoder
     from waybill.envelopes.databus.rows import RowPlan
     from waybill.envelopes.databus.schemas import Registered

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.arena import Arena
-    from waybill.envelopes.debezium.column_writers import Writing
-    from waybill.envelopes.debezium.readings import ColumnReading
+    from waybill.envelopes.debezium.values.readings import ColumnReading
+    from waybill.envelopes.debezium.values.writing import Writing
 
 _KINDS = {
     PLAIN: TEXT,

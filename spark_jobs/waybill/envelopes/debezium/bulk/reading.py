@@ -27,7 +27,7 @@ from waybill.bulk.column_codecs import (
 from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, KeySlot, Sample
 from waybill.bulk.rows import Extra
 from waybill.bulk.value_kinds import ESCAPED, INTEGER
-from waybill.envelopes.debezium.bulk_values import reader_of
+from waybill.envelopes.debezium.bulk.values import reader_of
 from waybill.envelopes.debezium.control_events import COUNTS, EXTRA, TIMES
 from waybill.envelopes.debezium.decoder import TOMBSTONE, DebeziumDecoder
 from waybill.envelopes.debezium.events import USUAL

@@ -14,7 +14,7 @@ from waybill.bulk.column_codecs import joined_texts, same, written
 from waybill.bulk.templates import BulkWriter, TemplateFields
 from waybill.bulk.values import carried, column, names, times, transactions
 from waybill.caches import Bounded
-from waybill.envelopes.debezium.bulk_values import writer_of
+from waybill.envelopes.debezium.bulk.values import writer_of
 from waybill.envelopes.debezium.control_events import EXTRA
 from waybill.envelopes.debezium.encoder import ROWS
 from waybill.envelopes.debezium.envelope_blocks import LONGEST
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from waybill.bulk.column_codecs import ColumnWriter
     from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
-    from waybill.envelopes.debezium.column_writers import Writing
     from waybill.envelopes.debezium.encoder import DebeziumEncoder
+    from waybill.envelopes.debezium.values.writing import Writing
     from waybill.records import TableSchema
 
 FAMILY = "debezium"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.avro import writing
 from waybill.avro.column_forms import scaled
 from waybill.avro.writing import Write
-from waybill.envelopes.debezium.json_values import boolean_value, unscaled_digits
-from waybill.envelopes.debezium.text_values import number_or_special
-from waybill.envelopes.ibmcdc.column_readers import MOST_DIGITS
+from waybill.envelopes.debezium.values.json import boolean_value, unscaled_digits
+from waybill.envelopes.debezium.values.texts import number_or_special
 from waybill.envelopes.ibmcdc.hints import DIALECT, hint_attributes
+from waybill.envelopes.ibmcdc.values.reading import MOST_DIGITS
 from waybill.types import INTEGER_RANGE, LogicalType
 from waybill.values.notation import KNOWN_INTEGERS, Notation, digits, integers
 from waybill.values.values import (
