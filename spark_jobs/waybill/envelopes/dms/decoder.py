@@ -29,10 +29,11 @@ from waybill.envelopes.dms.values import (
 from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
-from waybill.values.generated import function, overlay
+from waybill.values.generated import overlay
 from waybill.values.json_rows import Readers, RowReader, row_of
 from waybill.values.known_columns import News
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.values import JSON_ERRORS, check_json, in_one_line, json_refusal
 
 if TYPE_CHECKING:
@@ -66,11 +67,7 @@ _NAMES = {_field(name): name for name in _CARRIED}
 _Carried = msgspec.defstruct(
     "Carried", [(field, Any, UNSET) for field in _NAMES], rename=_NAMES, gc=False
 )
-_carried_of = function(
-    "carried(record)",
-    [f"return Carried({', '.join(f'record.{field}' for field in _NAMES)})"],
-    {"Carried": _Carried},
-)
+_carried_of = picked(_Carried, _NAMES)
 _OPTIONAL = [(_field(name), kind, UNSET) for name, kind in _CARRIED.items()]
 _Metadata: type[Any] = msgspec.defstruct(
     "Metadata",

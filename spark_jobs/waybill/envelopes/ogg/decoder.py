@@ -17,9 +17,9 @@ from waybill.envelopes.ogg.values import Clock, name_of, read_style, sequence_of
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
-from waybill.values.generated import function
 from waybill.values.json_rows import Readers, Row, RowReader, row_of
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
@@ -41,11 +41,7 @@ _CARRIED: dict[str, Any] = {
 """Fields that a GoldenGate target carries on as they are."""
 
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in _CARRIED], gc=False)
-_carried_of = function(
-    "carried(record)",
-    [f"return Carried({', '.join(f'record.{name}' for name in _CARRIED)})"],
-    {"Carried": _Carried},
-)
+_carried_of = picked(_Carried, _CARRIED)
 _KEY = list[str] | None | UnsetType
 _ORIGIN: Any = Literal[tuple(ROWS)]
 _NULL = Raw(b"null")

@@ -36,6 +36,7 @@ from waybill.sequence_layout import optional
 from waybill.values.generated import function, overlay
 from waybill.values.json_rows import Readers, RowReader, row_of
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.temporal import utc_from_wall, zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
@@ -75,11 +76,7 @@ _Meta: type[Any] = msgspec.defstruct(
     gc=False,
 )
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in (*_CARRIED, "table")], gc=False)
-_carried_of = function(
-    "carried(meta, table)",
-    [f"return Carried({', '.join(f'meta.{name}' for name in _CARRIED)}, table)"],
-    {"Carried": _Carried},
-)
+_carried_of = picked(_Carried, _CARRIED, "table")
 
 
 class _Message(msgspec.Struct, gc=False):
