@@ -9,9 +9,9 @@ before is taken to be the same as the row after it, as Flink's reader takes it; 
 columns nothing is known of it. Canal collects the changed columns over the rows of a message, so
 such rows come first: where `old` is shorter than `data`, its entries belong to the last rows.
 
-A message of a known table takes the fast way: one typed decode, images in place, and a count of
-quotes that proves no name stood twice. Everything else (a new table, a changed one, bad rows,
-other notations of JSON) takes the slow way, which is exact and remembers what it learnt.
+A message of a known table takes the known-table way: one typed decode, images in place, and a
+count of quotes that proves no name stood twice. Everything else (a new table, a changed one, bad
+rows, other notations of JSON) takes the exact way, which remembers what it learnt.
 """
 
 from __future__ import annotations

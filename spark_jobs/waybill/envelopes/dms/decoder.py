@@ -211,7 +211,7 @@ class DmsDecoder(FastRemembering["_TableDecoder"]):
         return change
 
     def _learn(self, parsed: Any, reader: RowReader) -> None:
-        """Take the fast way for the next records of this table, once a second one is like it."""
+        """Use the known-table way for next records of this table, once a second one is like it."""
         prefix = self.settings.before_prefix
         if prefix and any(name.startswith(prefix) for name in reader.schema.names):
             # Declared so; in data such a column is one of the row before.
@@ -258,7 +258,7 @@ def _hint_of(schema_name: str | None, table: str) -> tuple[bytes, bytes]:
 
 
 class _TableDecoder:
-    """The fast way: records whose fields and columns are all known."""
+    """The known-table way: records whose fields and columns are all known."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _TableDecoder:
         self.decode = KnownMessage(strict(members, attributes={before: "before"}))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a record of this table; None if it needs a closer look."""
+        """The change of a record of this table; None if it has to be read exactly."""
         parsed = self.decode(value)
         if parsed is None:
             return None

@@ -118,7 +118,7 @@ def named_key(message: Message) -> tuple[str, ...] | None:
 
 
 class MaxwellTable:
-    """The tables of the fast way: messages whose fields and columns are all known.
+    """The tables of the known-table way: messages whose fields and columns are all known.
 
     Args:
         database: the database.
@@ -159,7 +159,7 @@ class MaxwellTable:
         )
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look.
+        """The change of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

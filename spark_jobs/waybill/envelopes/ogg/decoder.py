@@ -135,7 +135,7 @@ class OggDecoder(FastRemembering["_TableDecoder"]):
         return {"table": Raw(_json(name)), **top}
 
     def _learn(self, parsed: _Message, reader: RowReader) -> None:
-        """Take the fast way for the next messages of this table, once a second one is like it."""
+        """Use the known-table way for next messages of this table, once a second one is like it."""
         hint = _json(parsed.table)[1:-1]
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.key == parsed.primary_keys:
@@ -149,7 +149,7 @@ class OggDecoder(FastRemembering["_TableDecoder"]):
 
 
 class _TableDecoder:
-    """The fast way: messages whose fields and columns are all known."""
+    """The known-table way: messages whose fields and columns are all known."""
 
     def __init__(self, name: str, key: list[str] | None, reader: RowReader, clock: Clock) -> None:
         self.key = key
@@ -162,7 +162,7 @@ class _TableDecoder:
         self.decode = KnownMessage(strict(members))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look."""
+        """The change of a message of this table; None if it has to be read exactly."""
         parsed = self.decode(value)
         if parsed is None or _given(parsed.primary_keys) != self.key:
             return None
@@ -189,7 +189,7 @@ def _given(key: Any) -> list[str] | None:
 
 
 def _compact(raw: Raw) -> Raw:
-    """A value without the blanks between its tokens, as the fast way carries it on."""
+    """A value without the blanks between its tokens, as the known-table way carries it on."""
     return Raw(msgspec.json.format(raw, indent=-1))
 
 

@@ -166,7 +166,7 @@ def of_kinds(cell: ColumnSlot, wanted: int) -> ColumnSlot:
 
 
 def shown_times(kind: str, zeros: bool) -> Convert:
-    """A converter of times as OMS shows them; what is no usual one needs a closer look.
+    """A converter of times as OMS shows them; what is no usual one is converted exactly.
 
     Args:
         kind: `time` or `timestamp`.

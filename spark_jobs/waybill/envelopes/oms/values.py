@@ -137,7 +137,7 @@ def notation_of(kind: LogicalType, earlier: bool = False, zeros: bool = False) -
 
 
 def read_one(notation: Notation, raw: Raw) -> str | None:
-    """The canonical text of one value on the slow way.
+    """The canonical text of one value in the exact way.
 
     Raises:
         Refusal: the value does not have the column's notation.

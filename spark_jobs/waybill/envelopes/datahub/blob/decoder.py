@@ -1,6 +1,6 @@
-"""Reads DataHub BLOB messages: the general way, which takes every notation that is accepted.
+"""Reads DataHub BLOB messages: the exact way, which takes every notation that is accepted.
 
-Most messages go the fast way of `frames`; the first one of each kind comes here.
+Most messages go the known-table way of `frames`; the first one of each kind comes here.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class BlobDecoder:
         payload: _Payload,
         change: Change,
     ) -> None:
-        """Let messages like this one go the fast way; real ones have the payload last or first.
+        """Let messages like this go the known-table way; real ones have the payload last or first.
 
         The first one of a schema may be the only one.
         """
@@ -192,7 +192,7 @@ def _value_of(message: Message) -> bytes:
 
 
 def _members(payload: _Payload, change: Change) -> Members | None:
-    """What the fast way has to know of a payload; None where it cannot take it."""
+    """What the known-table way has to know of a payload; None where it cannot take it."""
     times = payload.timestamp
     if times.systemTime is None or times.checkpointTime is None or payload.ddl:
         return None

@@ -96,7 +96,7 @@ class TupleDecoder(Remembering):
         try:
             change = self._as_before(message, value)
         except (Refusal, *JSON_ERRORS):
-            change = None  # the long way below finds out what is wrong
+            change = None  # the exact way below finds out what is wrong
         return [change or self._read(message, value)]
 
     def exact(self, message: Message) -> list[Change]:
@@ -177,7 +177,7 @@ class TupleDecoder(Remembering):
         forms: Forms | None,
         fields: tuple[TopicField, ...] | None,
     ) -> None:
-        """Let records like this one go the fast way."""
+        """Let records like this one go the known-table way."""
         identity = (table, forms, fields)
         fast = self._made.get(identity)
         if fast is None:

@@ -1,8 +1,8 @@
-"""The short way of `debezium-avro`: from Avro data to the images of a row, without JSON between.
+"""The known-table way of `debezium-avro`: from Avro to the images of a row, without JSON between.
 
 What a column's type means is decided by the plan that the JSON of an event of the same schema led
 to; here it is compiled for Avro's values. Whatever does not fit raises an error or gives None, and
-takes the long way, which looks at everything and says what is wrong.
+takes the exact way, which looks at everything and says what is wrong.
 """
 
 from __future__ import annotations

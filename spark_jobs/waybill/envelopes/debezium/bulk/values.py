@@ -70,7 +70,7 @@ def reader_of(reading: ColumnReading, kind: int) -> ColumnReader | None:
         kind: the kind of the value that it has.
 
     Returns:
-        None if its values are read one by one.
+        None if its values are read individually.
     """
     floating = reading.type.kind in ("float32", "float64")
     if kind == NULL:

@@ -92,7 +92,7 @@ class DebeziumWriter(BulkWriter):
         )
 
     def _is_left(self, rows: Rows) -> bool:
-        """Whether rows are written one by one, whatever their columns are."""
+        """Whether rows are written individually, whatever their columns are."""
         settings = self._settings
         return settings.schemas or rows.moved_from is not None or rows.operation not in ROWS
 
@@ -103,11 +103,11 @@ class DebeziumWriter(BulkWriter):
         return TemplateFields(values, IMAGES.__contains__, keys, tail_of)
 
     def _put(self, writing: Writing) -> ColumnWriter | None:
-        """How a column is written; None for one that is written one by one."""
+        """How a column is written; None for one that is written individually."""
         return writer_of(writing)
 
     def _writers_of(self, rows: Rows) -> list[ColumnWriter] | None:
-        """How the columns of rows are written, None where the rows are written one by one."""
+        """How the columns of rows are written, None where the rows are written individually."""
         before, after = rows.before, rows.after
         if rows.operation == "delete":
             whole = before is not None and after is None

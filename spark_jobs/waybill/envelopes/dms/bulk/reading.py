@@ -41,7 +41,7 @@ _METADATA = "metadata"
 _POSITION, _ID, _RECORD = "stream-position", "transaction-id", "transaction-record-id"
 _COMMIT, _TIME = "commit-timestamp", "timestamp"
 _SHORT = ColumnReader(ANY, at_most(18))
-"""Integers of more digits need a closer look."""
+"""Integers of more digits are converted exactly."""
 _NATURAL = ColumnReader(ANY, whole(0, 10**18 - 1))
 """Likewise, and those below zero, which are refused."""
 _encode = msgspec.json.Encoder().encode
@@ -152,7 +152,7 @@ class DmsReader(RememberingReader):
     def _columns(self, slots: dict[Any, int]) -> tuple[Slots, Slots] | None:
         """The places of the columns of the row, and of the row before; None if one is stated twice.
 
-        Then a closer look is needed at whether both say the same.
+        Then both are read exactly, as they may differ.
         """
         settings = self._settings
         data: Slots = {}
@@ -240,7 +240,7 @@ def gone(
 def _sequence(
     sample: Sample, change: Change, free: Slots
 ) -> tuple[tuple[IntegerSlot, ...] | None, list[Callable[[Rows], Mask]]] | None:
-    """How the sequence is read, and what tells rows that need a closer look; None if it cannot."""
+    """How the sequence is read, and what tells rows that are read exactly; None if it cannot."""
     slot = free.get(_POSITION)
     placed = free.get(_ID), free.get(_RECORD)
     if change.sequence is None:

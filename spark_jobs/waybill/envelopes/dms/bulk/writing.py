@@ -71,7 +71,7 @@ class TableWriters:
         return puts
 
     def gets(self, rows: Rows, after: bool) -> dict[str, Get] | None:
-        """Where the columns of an image come from; None if one is written one by one."""
+        """Where the columns of an image come from; None if one is written individually."""
         found: dict[str, Get] = {}
         names, puts = rows.schema.names, self.of(rows.schema)
         for place, texts in enumerate((rows.after if after else rows.before) or ()):
@@ -187,7 +187,7 @@ TABLE_NAMES = {
 
 
 def _numbered(arena: Arena, ids: Texts) -> tuple[Mask, Mask]:
-    """Which ids of transactions are numbers that DMS has, and which need a closer look."""
+    """Which ids of transactions are numbers that DMS has, and which are written exactly."""
     found, _, lengths = numbers(arena, ids)
     numbered = (lengths >= 0) & (found >= 0)
     apart = ids.lengths < 0

@@ -81,7 +81,7 @@ class IbmCdcReader(BulkReader):
     def _check(
         self, sample: Sample, table: ReadTable, places: Sequence[int | None]
     ) -> _Check | None:
-        """What finds rows under the key of another one; they are looked at one by one.
+        """What finds rows under the key of another one; they are looked at individually.
 
         Args:
             sample: the first message.
@@ -185,7 +185,7 @@ def _is_stated(sample: Sample, cell: ColumnSlot | None) -> bool:
 
 @dataclass(frozen=True)
 class _Check:
-    """Finds rows that are read one by one; it is equal for messages of one shape.
+    """Finds rows that are read individually; it is equal for messages of one shape.
 
     Attributes:
         pairs: numbers of the values of key columns, in the row and in the message key.

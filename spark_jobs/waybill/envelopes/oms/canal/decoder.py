@@ -165,7 +165,7 @@ def _typed(raw: Raw, shape: Any, name: str) -> Any:
 
 
 class _TableDecoder:
-    """A table of messages that name these types and this key, and the fast way to read them."""
+    """A table of messages that name these types and this key, and what reads them."""
 
     def __init__(self, flat: FlatMessage, found: TypedTable) -> None:
         self.database, self.table = flat.database, flat.table or ""
@@ -198,7 +198,7 @@ class _TableDecoder:
         )
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The changes of a message of this table; None if it needs a closer look.
+        """The changes of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

@@ -189,7 +189,7 @@ def _nothing(_: Block, __: Places) -> Extra:
 
 
 def _take(kind: LogicalType, earlier: bool) -> ColumnReader | None:
-    """How the values of a type are read; None for those that are read one by one."""
+    """How the values of a type are read; None for those that are read individually."""
     notation = notation_of(kind, earlier)
     wire, read = notation.wire, notation.read
     if wire in INTEGER_RANGE:

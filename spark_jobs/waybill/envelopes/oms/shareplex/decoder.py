@@ -164,7 +164,7 @@ class OmsShareplexDecoder(FastRemembering["_TableDecoder"]):
 
 
 class _TableDecoder:
-    """A table whose columns are known, and the fast way to read its messages."""
+    """A table whose columns are known, and the known-table way to read its messages."""
 
     def __init__(self, name: str, reader: RowReader, decoder: OmsShareplexDecoder) -> None:
         self.name = name
@@ -186,7 +186,7 @@ class _TableDecoder:
         return KnownMessage(strict({"data": row, "meta": meta, "key": row | UnsetType | None}))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look.
+        """The change of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

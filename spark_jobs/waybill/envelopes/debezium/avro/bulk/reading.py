@@ -1,6 +1,6 @@
 """Where the values of Debezium's Avro messages stand, for reading in bulk.
 
-Rows of tables are read so that `avro_decoder` reads the short way; it says what they mean.
+Rows of tables are read so that `avro_decoder` reads the known-table way; it says what they mean.
 """
 
 from __future__ import annotations
