@@ -7,17 +7,24 @@ the same rule runs over the project and over small trees planted with a violatio
 from __future__ import annotations
 
 import ast
-import gc
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-CODE_FOLDERS = ("dags", "plugins", "spark_jobs")
-IMPORT_ROOTS = ("plugins", "spark_jobs")
+from tests.source_modules import Import, Module, modules
+
 MAX_LINES = 500
+
+FAMILY_DECLARATION = re.compile(r"waybill\.envelopes\.[\w.]+\.declaration")
+NAMED_FILES = {
+    "decoder": r"\.decoder$",
+    "encoder": r"\.encoder$",
+    "bulk_reader": r"\.bulk(\.reading)?$",
+    "bulk_writer": r"\.bulk(\.writing)?$",
+}
+"""Where a declaration finds what it names."""
+BESIDE_PACKAGE = re.compile(r"^(bulk|decoder|encoder|values)_")
 
 STAGES = ("sources", "envelopes", "convert", "merge", "validate", "publish")
 # The stage `convert` is what runs the envelopes in Spark, and the gate reads what they wrote again.
@@ -88,118 +95,6 @@ NOT_PRODUCT = {
     ),
     *(".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".idea", ".vscode"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Import:
-    """One imported name, e.g. `pyspark.sql.SparkSession`."""
-
-    name: str
-    line: int
-    when: str
-    """`load` with the module itself, `call` inside a function, `typing` only for type checkers."""
-
-    def of(self, *packages: str) -> bool:
-        """Whether the name is one of the packages or lies inside one."""
-        return any(
-            self.name == package or self.name.startswith(f"{package}.") for package in packages
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """One Python file of the product."""
-
-    path: Path
-    """Relative to the root of the tree."""
-    name: str
-    """As it is imported."""
-    text: str
-    tree: ast.Module
-    imports: tuple[Import, ...]
-
-    def inside(self, *packages: str) -> bool:
-        """Whether the module is one of the packages or lies inside one."""
-        return any(
-            self.name == package or self.name.startswith(f"{package}.") for package in packages
-        )
-
-
-def modules(root: Path) -> list[Module]:
-    """Every Python file of DAGs, plugins and library."""
-    found = []
-    with many_nodes():
-        for folder in CODE_FOLDERS:
-            for file in sorted((root / folder).rglob("*.py")):
-                if "__pycache__" in file.parts:
-                    continue
-                path = file.relative_to(root)
-                found.append(_module(path, file.read_text(encoding="utf-8")))
-    return found
-
-
-@contextmanager
-def many_nodes() -> Iterator[None]:
-    """Parse many files without Python looking for garbage among ever more nodes.
-
-    That takes longer than to parse them.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-@lru_cache(maxsize=2000)
-def _module(path: Path, text: str) -> Module:
-    """A file, read once for all rules."""
-    parts = path.with_suffix("").parts[1 if path.parts[0] in IMPORT_ROOTS else 0 :]
-    package = parts if path.name == "__init__.py" else parts[:-1]
-    package = tuple(part for part in package if part != "__init__")
-    name = ".".join(part for part in parts if part != "__init__")
-    tree = ast.parse(text, str(path))
-    return Module(path, name, text, tree, tuple(_imports(tree.body, package, "load")))
-
-
-def _imports(nodes: list[ast.stmt], package: tuple[str, ...], when: str) -> Iterator[Import]:
-    for node in nodes:
-        yield from _imports_of(node, package, when)
-
-
-def _imports_of(node: ast.AST, package: tuple[str, ...], when: str) -> Iterator[Import]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield Import(alias.name, node.lineno, when)
-    elif isinstance(node, ast.ImportFrom):
-        base = package[: len(package) - node.level + 1] if node.level else ()
-        stem = ".".join((*base, *([node.module] if node.module else ())))
-        for alias in node.names:
-            yield Import(f"{stem}.{alias.name}" if stem else alias.name, node.lineno, when)
-    elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-        yield from _imports(node.body, package, "typing")
-        yield from _imports(node.orelse, package, when)
-    else:
-        if isinstance(node, ast.Call) and (name := _imported_by_call(node)):
-            yield Import(name, node.lineno, when)
-        inner = (
-            "call"
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            else when
-        )
-        for child in ast.iter_child_nodes(node):
-            yield from _imports_of(child, package, inner)
-
-
-def _imported_by_call(node: ast.Call) -> str | None:
-    """The module that `import_module("x")` or `__import__("x")` brings in, if written out."""
-    called = (
-        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    )
-    if called not in {"import_module", "__import__"} or not node.args:
-        return None
-    first = node.args[0]
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
 
 
 def _offences(
@@ -432,6 +327,55 @@ def sizes_and_names(root: Path) -> list[str]:
     return found
 
 
+def families(root: Path) -> list[str]:
+    """Who knows the files of one family of envelopes knows those of all."""
+    found = []
+    known = {module.name: module for module in modules(root)}
+    declared = [name.rpartition(".")[0] for name in known if FAMILY_DECLARATION.fullmatch(name)]
+    for family in declared:
+        module = known[f"{family}.declaration"]
+        for file in ("decoder", "encoder"):
+            if f"{family}.{file}" not in known:
+                found.append(f"{module.path} has no {file}.py beside it")
+        for file in ("bulk", "values"):
+            if not any(f"{folder}.{file}" in known for folder in _folders_to(family)):
+                found.append(f"{module.path} has no {file}.py or {file}/ beside it or above it")
+        for field, line, place in _named(module):
+            if not re.search(NAMED_FILES.get(field, ""), place.partition(":")[0]):
+                found.append(f"{module.path}:{line} names a {field} in {place}: move it")
+    rooms = {".".join(family.split(".")[:3]) for family in declared}
+    for module in known.values():
+        if module.inside(*rooms):
+            found += _misplaced(module)
+    return found
+
+
+def _misplaced(module: Module) -> Iterator[str]:
+    """What is in another file of a family than in all others."""
+    file = module.name.rpartition(".")[2]
+    for node in module.tree.body if file != "settings" else ():
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Settings"):
+            yield f"{module.path}:{node.lineno} has {node.name}: put it into settings.py"
+    if BESIDE_PACKAGE.search(file):
+        yield f"{module.path} is a part of what is one file or package in all families"
+
+
+def _folders_to(family: str) -> Iterator[str]:
+    """A family's folder and those above it, as far as they are families' own."""
+    while family not in ("waybill.envelopes", ""):
+        yield family
+        family = family.rpartition(".")[0]
+
+
+def _named(module: Module) -> Iterator[tuple[str, int, str]]:
+    """What a declaration names by its dotted path: the field, the line and the path."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.keyword) and isinstance(node.value, ast.Call) and node.value.args:
+            first = node.value.args[0]
+            if getattr(node.value.func, "id", "") == "Named" and isinstance(first, ast.Constant):
+                yield node.arg or "", node.value.lineno, str(first.value)
+
+
 def text(root: Path) -> list[str]:
     """No file names a package registry's host or a path of the machine it was written on."""
     found = []
@@ -481,6 +425,20 @@ RULES: tuple[Callable[[Path], list[str]], ...] = (
     engines,
     light,
     sizes_and_names,
+    families,
     text,
     links,
 )
+
+
+def main() -> int:
+    """Print what breaks the rules; the number for the shell is 1 if anything does."""
+    root = Path(__file__).resolve().parent.parent
+    found = [sentence for rule in RULES for sentence in rule(root)]
+    text = "\n".join(found) or f"no findings in {len(modules(root))} modules"
+    sys.stdout.write(f"{text}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

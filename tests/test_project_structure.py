@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import structure
+from tests import source_modules, structure
 
 PROJECT = Path(__file__).resolve().parent.parent
 PHASES = {
@@ -179,7 +179,7 @@ def loaded_by(statement: str, home: Path) -> set[str]:
 def adapter_modules_of_the_dags() -> list[str]:
     imported = {
         found.name
-        for module in structure.modules(PROJECT)
+        for module in source_modules.modules(PROJECT)
         if module.path.parts[0] == "dags"
         for found in module.imports
         if found.of("waybill_airflow")
@@ -321,6 +321,41 @@ def test_a_circle_is_found_through_a_third_module(tmp_path, back):
     ]
 
 
+FAMILY = {
+    "declaration": 'E = Envelope(decoder=Named("waybill.envelopes.a.decoder:D"))',
+    **dict.fromkeys(("decoder", "encoder", "values", "bulk/__init__", "bulk/reading"), "x = 1"),
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "found"),
+    [
+        ("values", "x = 1", 0),
+        ("settings", "class Settings: pass", 0),
+        *((file, None, 1) for file in ("decoder", "encoder", "values", "bulk/__init__")),
+        ("values", "class ReadSettings: pass", 1),
+        ("bulk_rows", "x = 1", 1),
+        ("declaration", 'E = Envelope(decoder=Named("waybill.envelopes.a.choosing:D"))', 1),
+        ("declaration", 'E = Envelope(bulk_reader=Named("waybill.envelopes.a.bulk.rows:R"))', 1),
+    ],
+)
+def test_a_family_has_the_files_of_all(tmp_path, file, content, found):
+    files = {name: text for name, text in {**FAMILY, file: content}.items() if text is not None}
+    for name, text in files.items():
+        path = f"{LIBRARY}/envelopes/a/{name}.py"
+        plant(tmp_path, {path: f'"""Planted."""\n{text}\n'})
+    assert len(structure.families(tmp_path)) == found
+
+
+def test_the_findings_of_all_rules_are_printed(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(structure, "__file__", str(tmp_path / "tests" / "structure.py"))
+    assert structure.main() == 0
+    plant(tmp_path, {"docs/a.md": "see [the order](order.md)"})
+    assert structure.main() == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == ["no findings in 0 modules", "docs/a.md:1 links to 'order.md'"]
+
+
 def test_a_missing_docstring_is_found(tmp_path):
     plant(tmp_path, {f"{LIBRARY}/__init__.py": "", f"{LIBRARY}/spec.py": "x = 1\n"})
     assert len(structure.sizes_and_names(tmp_path)) == 2
@@ -380,7 +415,7 @@ def test_what_tests_import_from_each_other_is_there():
         }
 
     missing = []
-    with structure.many_nodes():
+    with source_modules.many_nodes():
         for path in (PROJECT / "tests").rglob("*.py"):
             for node in ast.walk(tree_of(path)):
                 if not isinstance(node, ast.ImportFrom):

@@ -16,7 +16,7 @@ from tests.contract.outcomes import good_streams
 from tests.contract.probes import PROBES
 from tests.contract.settings import choosable
 from waybill.envelopes import registry
-from waybill.envelopes.databus.binary.reading import events
+from waybill.envelopes.databus.binary.events import events
 from waybill.envelopes.databus.event import Event
 from waybill.errors import Refusal
 

@@ -16,17 +16,18 @@ from waybill.avro.writing import varint
 from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.column_codecs import ColumnWriter, by_call
 from waybill.bulk.value_kinds import BAD
-from waybill.envelopes.databus import columns as databus
-from waybill.envelopes.debezium import bulk_values
+from waybill.envelopes.databus.values import reading as databus
 from waybill.envelopes.debezium.avro import events
-from waybill.envelopes.debezium.column_readers import Readings
-from waybill.envelopes.debezium.column_writers import Writings
+from waybill.envelopes.debezium.bulk import values as bulk_values
 from waybill.envelopes.debezium.connect import SEMANTIC, Field
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
-from waybill.envelopes.ibmcdc import column_readers as ibmcdc
-from waybill.envelopes.ibmcdc.column_writers import column_writing
+from waybill.envelopes.debezium.values.reading import Readings
+from waybill.envelopes.debezium.values.writing import Writings
+from waybill.envelopes.ibmcdc.values import reading as ibmcdc
+from waybill.envelopes.ibmcdc.values.writing import column_writing
 from waybill.errors import Refusal
 from waybill.types import LogicalType, parse_type
+from waybill.values.notation import KNOWN_INTEGERS, integers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ def readings() -> Iterator[Any]:
                 continue
 
 
-READINGS = list({(kind, r.convert, r.column, r.type, str(r.wire)): (kind, r)
+READINGS = list({(kind, r.convert, r.texts, r.counts, r.type, str(r.wire)): (kind, r)
                  for kind, r in readings()}.values())  # fmt: skip
 
 
@@ -181,13 +182,14 @@ def test_forms_of_avro(family):
 def test_forms_of_debezium_json():
     tried = 0
     for kind, reading in READINGS:
-        if reading.column is None or kind not in ("int", "str"):
-            continue  # messages with a schema are not read in bulk
         quoted = kind == "str"
+        form = reading.texts if quoted else reading.counts
+        if form is None or kind not in ("int", "str"):
+            continue  # messages with a schema are not read in bulk
         data = [b"%d" % number for number in INTEGERS]
         if quoted:
             data = [in_json(text) for text in texts_for(reading.type)]
-        agree(data, reading.column.convert(), bulk_values._each(reading, quoted))
+        agree(data, form.convert(), bulk_values._each(reading, quoted))
         tried += 1
     assert tried > 5
 
@@ -198,11 +200,11 @@ def test_what_debezium_writes(temporal, unsigned):
     settings = DebeziumWriteSettings(temporal=temporal, unsigned=unsigned, schemas=False)
     for column in COLUMNS:
         writing = Writings(settings, "mysql").of(column)
-        put = bulk_values.writer_of(writing)
-        if put is None or put.convert is None or writing.convert is None:
+        if writing.column is None or writing.convert is None:
             continue
+        data = [in_json(text) for text in texts_for(column.type)]
         single = bulk_values._raw_each(writing.convert, writing.integer)
-        agree([in_json(text) for text in texts_for(column.type)], put.convert, single)
+        assert agree(data, writing.column.convert(), single)
 
 
 def test_texts_that_ibm_cdc_writes():
@@ -217,3 +219,25 @@ def test_texts_that_ibm_cdc_writes():
         assert agree(data, put.convert, by_call(text.write))
         tried += 1
     assert tried > 3
+
+
+def test_numbers_that_ibm_cdc_writes():
+    tried = 0
+    for column in COLUMNS:
+        writing = column_writing(column, "")
+        if writing.form is None:
+            continue
+        data = [in_json(one) for one in texts_for(column.type)]
+        single = avro.bytes_by_call(writing.write, True)
+        if writing.type["type"] != "bytes":
+            single = as_digits(avro.bytes_by_call(writing.write, False))
+        taken = agree(data, writing.form.convert(), single)
+        assert taken or writing.type["scale"] > 18, column.type
+        tried += 1
+    assert tried > 3
+
+
+def as_digits(varints: Convert) -> Convert:
+    """Varints as the digits that the column form leaves to the scanner."""
+    digits = avro.counted_by(integers(*KNOWN_INTEGERS))
+    return lambda arena, texts: digits(arena, varints(arena, texts))

@@ -9,22 +9,28 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 import pytest
-from msgspec import Raw
 
 from tests.histories import SOURCE_TYPES, column_of
 from tests.value_texts import HARD, edges_of
 from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.value_kinds import BAD
 from waybill.envelopes.canal import values as canal
+from waybill.envelopes.datahub.blob import values as blob
+from waybill.envelopes.datahub.blob.columns import Number
+from waybill.envelopes.datahub.tuple import values as tuples
 from waybill.envelopes.dms import values as dms
-from waybill.envelopes.maxwell import settings as maxwell
+from waybill.envelopes.maxwell import values as maxwell
+from waybill.envelopes.maxwell.settings import MaxwellSettings
 from waybill.envelopes.ogg import values as ogg
 from waybill.envelopes.oms import values as oms
 from waybill.envelopes.oms.dataworks.values import dataworks_style
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.tidb import values as tidb
 from waybill.errors import Refusal
 from waybill.types import LogicalType
+from waybill.values.instants import Zone
 from waybill.values.json_columns import Style, notation_of
+from waybill.values.mysql_types import logical_type, name_of
 
 if TYPE_CHECKING:
     from waybill.values.notation import ColumnForm, Notation
@@ -38,8 +44,8 @@ STYLES: dict[str, Style] = {
     "ogg": ogg.STYLE,
     "dms": dms.KAFKA,
     "dms-s3": dms.FILES,
-    "maxwell": maxwell.style_of(maxwell.MaxwellSettings()),
-    "maxwell-zone": maxwell.style_of(maxwell.MaxwellSettings(timezone="Asia/Shanghai")),
+    "maxwell": maxwell.style_of(MaxwellSettings()),
+    "maxwell-zone": maxwell.style_of(MaxwellSettings(timezone="Asia/Shanghai")),
     **{
         f"oms-{version}-{zeros}": style_of(version, zeros)
         for version in ("3.3.0", "earlier")
@@ -87,8 +93,44 @@ def notations() -> Iterator[tuple[str, LogicalType, Notation]]:
                 yield f"oms-default-{earlier}-{zeros}", kind, found
 
 
+def tidb_notations() -> Iterator[tuple[str, LogicalType, Notation]]:
+    """Types of columns as TiCDC states them: with sizes, without, and with declared ones."""
+    for column in COLUMNS:
+        stated = name_of(column.type)
+        bare = stated.partition("(")[0]
+        for text, declared in ((stated, None), (bare, None), (bare, column.type)):
+            held = tidb.type_held(text, declared)
+            kind = declared or logical_type(held)
+            for zone in ZONES:
+                yield f"tidb-{zone.key}", kind, canal.notation_of(kind, held, zone)
+            written = tidb.type_to_write(text)
+            yield "tidb-written", column.type, canal.notation_of(column.type, written, ZONES[0])
+
+
+def datahub_notations() -> Iterator[tuple[str, LogicalType, Notation]]:
+    """Every type of DataHub as it is, and with every type that may be declared for it."""
+    for zone in map(Zone, ("UTC", "Asia/Shanghai")):
+        for column in COLUMNS:
+            for kind in (*blob.LOGICAL, "OTHER"):
+                found = blob.notation_of(column, kind, zone)
+                # The exact reader of a plain text is never asked.
+                read = None if found.reads is None else found.read
+                yield f"blob-{kind}", column.type, found._replace(read=read)
+                if read is not None and kind not in ("STRING", "BOOLEAN"):
+                    numbers = found._replace(read=_of_number(read, kind), write=None, writes=None)
+                    yield f"blob-{kind}-number", column.type, numbers
+            for kind in tuples.LOGICAL:
+                yield f"tuple-{kind}", column.type, tuples.notation_of(column, kind, zone)
+
+
+def _of_number(read: Callable[[Any], Any], kind: str) -> Callable[[str], Any]:
+    """A reader of JSON numbers; the `-0` of integers is none that columns are asked for."""
+    whole = kind in ("LONG", "DATE")
+    return lambda text: read(text if whole and text == "-0" else Number(text))
+
+
 def codecs() -> Iterator[Codec]:
-    for name, kind, notation in notations():
+    for name, kind, notation in (*notations(), *tidb_notations(), *datahub_notations()):
         for way, single, form in (
             ("read", notation.read, notation.reads),
             ("write", notation.write, notation.writes),
@@ -148,7 +190,7 @@ def one_by_one(codec: Codec, text: str) -> bytes | None:
         return None
     if found is None:
         return None
-    return bytes(found) if isinstance(found, Raw) else in_json(found)
+    return in_json(found) if isinstance(found, str) else msgspec.json.encode(found)
 
 
 @pytest.mark.parametrize("name", sorted(CODECS))

@@ -12,7 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from waybill.envelopes import registry
-from waybill.envelopes.debezium import times
+from waybill.envelopes.debezium.values import times
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules

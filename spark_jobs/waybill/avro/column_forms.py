@@ -30,6 +30,11 @@ def integers(low: int, high: int) -> ColumnForm:
     return counted(ColumnForm(f"{_NUMBERS}whole", (low, high)))
 
 
+def scaled(scale: int, limit: int, lowest: int) -> ColumnForm:
+    """Numbers in plain digits as the bytes of their unscaled digits, without their length."""
+    return ColumnForm(f"{_MADE}unscaled", (scale, limit, lowest))
+
+
 def unscaled(scale: int) -> ColumnForm | None:
     """Unscaled digits as numbers in plain digits; None for a scale that is rare."""
     return None if scale > _MOST_SCALE else ColumnForm(f"{_MADE}decimal", (scale,))

@@ -105,7 +105,7 @@ def integer_texts(arena: Arena, texts: Texts) -> Texts:
 
 
 def escaped(arena: Arena, texts: Texts) -> Texts:
-    """Texts as they stand in JSON; those with rarer signs need a closer look."""
+    """Texts as they stand in JSON; those with rarer signs are converted exactly."""
     starts, lengths = texts.starts.copy(), texts.lengths.copy()
     at = arena.room(2 * int(np.maximum(lengths, 0).sum()))
     arena.size = kernels.escaped(arena.data, starts, lengths, at)

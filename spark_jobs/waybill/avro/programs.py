@@ -1,7 +1,7 @@
 """Avro schemas as lists of steps that compiled code goes through.
 
 Records are written out where they are used; every value at the end of a path is one step. Schemas
-with arrays or maps have no program, and their messages are read one by one.
+with arrays or maps have no program, and their messages are read individually.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _Messages:
 
 
 _FEW = 400
-"""So many messages are sooner made one by one than with all others."""
+"""So many messages are sooner made individually than with all others."""
 
 
 def messages_block(batch: pa.RecordBatch) -> Block:

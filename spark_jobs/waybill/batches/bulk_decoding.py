@@ -1,4 +1,4 @@
-"""Decodes archive batches: most messages in bulk, the others one by one, in their order."""
+"""Decodes archive batches: most messages in bulk, the others individually, in their order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BulkChangeBatches:
     Args:
         work: decodes one message after the other, and counts.
         reader: says what the values of messages mean.
-        fewest: fewer messages of a batch of the same shape are decoded one by one.
+        fewest: fewer messages of a batch of the same shape are decoded individually.
     """
 
     def __init__(self, work: ChangeRows, reader: BulkReader, fewest: int = FEWEST) -> None:

@@ -1,4 +1,4 @@
-"""Encodes rows of `changes`: most of them in bulk, the others one by one, in their order."""
+"""Encodes rows of `changes`: most of them in bulk, the others individually, in their order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BulkMessageBatches:
     Args:
         work: encodes one change after the other.
         writer: says where the values of messages come from.
-        fewest: fewer changes of a batch of the same shape are encoded one by one.
+        fewest: fewer changes of a batch of the same shape are encoded individually.
     """
 
     def __init__(self, work: MessageRows, writer: BulkWriter, fewest: int = FEWEST) -> None:

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 UNKNOWN_SIZE = 2 << 20
-"""Where the size of the input is not known, so many bytes are converted one by one before the
+"""Where the size of the input is not known, so many bytes are converted individually before the
 compiled code is loaded: they take about as long as loading it does in a task of Spark."""
 
 KNOWN_SIZE = 8 << 20
-"""An input of so many bytes takes as long one by one as in bulk, loading included."""
+"""An input of so many bytes takes as long individually as in bulk, loading included."""
 
 FEW = 4
 """Bulk pays where one of so many messages goes in bulk."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 4, 64
-"""So many blocks go one by one before bulk is tried again."""
+"""So many blocks go individually before bulk is tried again."""
 
 SWITCH = "WAYBILL_BULK"
 """Variable of the environment that turns it `off`, or `on` for inputs of any size."""

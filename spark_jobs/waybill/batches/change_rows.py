@@ -1,4 +1,4 @@
-"""Messages as rows of `changes`, decoded one by one: the exact way."""
+"""Messages as rows of `changes`, decoded individually: the exact way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _json = msgspec.json.Encoder().encode
 
 
 class ChangeRows:
-    """Decodes archive batches into rows of `changes`, one by one and exactly.
+    """Decodes archive batches into rows of `changes`, individually and exactly.
 
     Args:
         decoder: the source envelope's decoder.

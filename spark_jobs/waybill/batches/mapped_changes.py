@@ -1,7 +1,7 @@
 """Rows of `changes` as a mapping makes them.
 
 Names of tables and what is left out are worked out once for each schema and set for all rows
-together. Only rows of tables whose columns change are looked at one by one.
+together. Only rows of tables whose columns change are looked at individually.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes as rows of `outbox`, encoded one by one: the exact way."""
+"""Changes as rows of `outbox`, encoded individually: the exact way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_MESSAGE = [Encoded(None, None)]
 
 
 class MessageRows:
-    """Encodes rows of `changes` into rows of `outbox` for one target, one by one and exactly.
+    """Encodes rows of `changes` into rows of `outbox` for one target, individually and exactly.
 
     Args:
         encoder: the target envelope's encoder.

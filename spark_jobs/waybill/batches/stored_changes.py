@@ -315,7 +315,7 @@ class _Batch:
         return (self.batch.column("extra")[row].as_py() or "").startswith(self._opening)
 
     def _carried_by(self, row: int) -> _Carried | None:
-        """The fields that a row carries on, where they are looked at one by one."""
+        """The fields that a row carries on, where they are looked at individually."""
         if self.writer.opening is not None or not self._mine_at(row):
             return None
         return _Carried(self.texts, row + 2 * self.size, self.writer.family)

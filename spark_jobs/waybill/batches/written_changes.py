@@ -28,7 +28,7 @@ _BACKSLASH = ord("\\")
 
 
 def storable(rows: Rows) -> Mask:
-    """Which changes can be rows of `changes` without a closer look."""
+    """Which changes can be rows of `changes` without exact conversion."""
     good = rows.offsets >= 0
     for part in rows.sequence or ():
         good &= part >= 0

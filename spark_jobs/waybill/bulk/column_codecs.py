@@ -108,7 +108,7 @@ WRITE_TEXT = ColumnWriter(True)
 
 @_shared
 def by_call(convert: Callable[[str], str]) -> Convert:
-    """A converter of texts that knows one at a time; what it refuses needs a closer look."""
+    """A converter of texts that knows one at a time; what it refuses is converted exactly."""
 
     def one(text: bytes) -> bytes | None:
         try:
@@ -193,7 +193,7 @@ def wall_clock_to_units(places: int, exact: int = -1) -> Convert:
 
 @_shared
 def whole(lowest: int, highest: int) -> Convert:
-    """Integers of a range, in plain digits; others need a closer look."""
+    """Integers of a range, in plain digits; others are converted exactly."""
 
     def convert(arena: Arena, texts: Texts) -> Texts:
         values, starts, lengths = numbers(arena, texts)
@@ -238,7 +238,7 @@ def same(arena: Arena, one: Texts, other: Texts) -> npt.NDArray[np.bool_]:
 
 @_shared
 def plain_decimal(whole: int, scale: int) -> Convert:
-    """Numbers in plain digits, as they are; others need a closer look.
+    """Numbers in plain digits, as they are; others are converted exactly.
 
     Args:
         whole: how many digits may stand before the point.
@@ -307,7 +307,7 @@ def joined_texts(arena: Arena, one: Texts, other: Texts) -> Texts:
 
 @_shared
 def at_most(longest: int) -> Convert:
-    """Texts of so many bytes, as they are; longer ones need a closer look."""
+    """Texts of so many bytes, as they are; longer ones are converted exactly."""
 
     def convert(_: Arena, texts: Texts) -> Texts:
         return Texts(texts.starts, np.where(texts.lengths > longest, BAD, texts.lengths))
@@ -339,7 +339,7 @@ def without_zeros(arena: Arena, texts: Texts, clock: int) -> Texts:
 
     Args:
         arena: where the texts are.
-        texts: the times; those that end in zeros and are none need a closer look.
+        texts: the times; those that end in zeros and are none are converted exactly.
         clock: how many bytes stand before the time of day.
     """
     lengths = texts.lengths.copy()
@@ -348,7 +348,7 @@ def without_zeros(arena: Arena, texts: Texts, clock: int) -> Texts:
 
 
 def padded(arena: Arena, values: Places, width: int) -> Texts:
-    """Integers from 0 on with leading zeros; others need a closer look.
+    """Integers from 0 on with leading zeros; others are converted exactly.
 
     Args:
         arena: takes the digits.

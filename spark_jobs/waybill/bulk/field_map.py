@@ -83,12 +83,12 @@ class FieldMap:
         ready: whether the decoder would read such messages so now, where it remembers others; what
             it says after one message holds until that decoder reads another one. It may change
             the schema, and with it the images.
-        check: tells which rows need a closer look after all.
-        aside: values that are not used, as far as they need no closer look.
+        check: tells which rows are converted exactly after all.
+        aside: values that are not used, as far as they need no exact conversion.
         stated_key: values that tell the key of the row beside it, one for each column, or one of
-            all with a separator between them; rows where they do not need a closer look.
+            all with a separator between them; rows where they need no exact conversion.
         message_key: values of the message key that tell values of the row; rows where they do not
-            need a closer look.
+            are converted exactly.
         free: values that decide nothing, with the kinds that they may have, as bits.
         rank: see `records.Change`.
         full_row: see `records.Change`.

@@ -106,7 +106,7 @@ class Form(Skeleton):
         ]
 
     def rows(self, block: Block, found: Gathered, tables: Tables | None) -> tuple[Rows, Places]:
-        """The changes of messages of this shape, and those messages that need a closer look.
+        """The changes of messages of this shape, and those messages that are converted exactly.
 
         Args:
             block: the messages.
@@ -176,7 +176,7 @@ def _image(cells: tuple[ColumnSlot | None, ...] | None, values: Iterator[Any]) -
 
 
 def _not_carried(extra: Extra) -> Mask:
-    """Which rows have something to carry on that needs a closer look."""
+    """Which rows have something to carry on that is converted exactly."""
     bad: Any = False
     for value in extra.fields.values():
         if isinstance(value, Value):

@@ -36,11 +36,11 @@ MOST_FORMS = 200
 LEAD = 256
 """So many messages tell most forms of a topic."""
 FEWEST = 8
-"""Fewer messages of a block of the same shape are sooner done one by one."""
+"""Fewer messages of a block of the same shape are sooner done individually."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 PRICE = 2 * FEWEST
-"""Learning a form takes as long as so many messages one by one. A topic of many tables has some
+"""Learning a form takes as long as so many messages individually. A topic of many tables has some
 thousand forms, so one is learnt only after so many messages without a known form."""
 DEAR = 8 * PRICE
 """What a form costs beside that where few messages of a block have it, as in later blocks too."""
@@ -50,7 +50,7 @@ _Look = tuple[bool, int]
 """Whether a form is one of values, and its hash."""
 
 ASKING = 2
-"""Asking a decoder what it knows of a table takes as long as so many messages one by one."""
+"""Asking a decoder what it knows of a table takes as long as so many messages individually."""
 
 
 class _Recognized(NamedTuple):
@@ -89,7 +89,7 @@ class Forms:
         """So many messages are best read apart at first: blocks with new forms are not."""
         self._fewest = 1 if self._remembers else fewest
         self._group = fewest
-        """So many messages of a form are read in bulk in less time than one by one."""
+        """So many messages of a form are read in bulk in less time than individually."""
         self._price = 0 if fewest == 1 else PRICE
         self._unknown: Bounded[_Look, int] = Bounded()
         """How many messages had no known form, less what forms were learnt for."""
@@ -388,7 +388,7 @@ class Forms:
         return changes[0]
 
     def _rows_of(self, block: Block, found: _Found) -> list[tuple[Rows, Places]]:
-        """The changes of messages of known forms, and those messages that need a closer look."""
+        """The changes of messages of known forms, and those messages that are converted exactly."""
         groups: dict[object, list[_Recognized]] = {}
         for one in found:
             groups.setdefault((one.texts is block, one.form.group), []).append(one)

@@ -66,7 +66,7 @@ class Gathered(NamedTuple):
     Attributes:
         places: which messages.
         values: one after the other as they were asked for: texts, or numbers.
-        bad: which messages have a value that needs a closer look.
+        bad: which messages have a value that is converted exactly.
     """
 
     places: Places

@@ -22,7 +22,7 @@ SEPARATOR = b"\\u0001"
 
 
 def other_keys(rows: Rows, stated: list[Texts]) -> Mask:
-    """Which rows need a closer look, because a stated key is not in the same words theirs.
+    """Which rows are converted exactly, because a stated key is not in the same words theirs.
 
     Args:
         rows: the rows.
@@ -46,7 +46,7 @@ def other_keys(rows: Rows, stated: list[Texts]) -> Mask:
 
 
 def other_message_keys(rows: Rows, keys: Scanned, slots: Sequence[KeySlot]) -> Mask:
-    """Which rows need a closer look, because their message key is not in the same words theirs.
+    """Which rows are converted exactly, because their message key is not in the same words theirs.
 
     Args:
         rows: the rows.

@@ -84,7 +84,7 @@ class BulkWriter(ABC):
 
     @abstractmethod
     def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
-        """The values of each of the messages of one change; None if such are written one by one.
+        """The values of each of the messages of one change; None if such are written individually.
 
         Args:
             rows: changes of one class.
@@ -304,7 +304,7 @@ class Templates:
             written: takes the messages.
 
         Returns:
-            The changes that have to be written one by one.
+            The changes that have to be written individually.
         """
         numbers = self._writer.classes(rows)
         if numbers is None:
@@ -325,7 +325,7 @@ class Templates:
         return rest
 
     def _write_class(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
-        """Write changes of one class; returns those that have to be written one by one."""
+        """Write changes of one class; returns those that have to be written individually."""
         if len(rows) < self._fewest:
             return [rows]
         tables = rows.tables

@@ -54,7 +54,7 @@ def reader_of(column: LogicalType, style: Style, kind: int) -> ColumnReader | No
         kind: the kind of the value that it has.
 
     Returns:
-        None if such values are read one by one.
+        None if such values are read individually.
     """
     notation = notation_of(column, style)
     read = notation.read

@@ -38,7 +38,7 @@ def with_form(form: ColumnForm | None, otherwise: Convert) -> Convert:
 
 @cache
 def integers(low: int, high: int) -> Convert:
-    """A converter of integers in plain digits, as they are; others need a closer look."""
+    """A converter of integers in plain digits, as they are; others are converted exactly."""
     if low > -_BEYOND and high < _BEYOND:
         return whole(low, high)
 

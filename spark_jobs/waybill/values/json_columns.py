@@ -166,7 +166,7 @@ def _documents(style: Style) -> Notation:
 
 
 def read_one(notation: Notation, raw: Raw) -> str | None:
-    """The canonical text of one value on the slow way.
+    """The canonical text of one value in the exact way.
 
     Raises:
         Refusal: the value does not have the column's notation.

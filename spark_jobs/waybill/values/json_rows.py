@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 N = TypeVar("N")
 
 Row = dict[str, Raw]
-"""A row on the slow way."""
+"""A row in the exact way."""
 
 _decode_row = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -58,7 +58,7 @@ def row_values(
     notations: Sequence[N],
     read: Callable[[N, Raw], str | None],
 ) -> list[Any]:
-    """The values of a row's columns, one by one; UNSET for those that are not there.
+    """The values of a row's columns, one after another; UNSET for those that are not there.
 
     Args:
         row: the values by name.
@@ -106,7 +106,7 @@ class RowReader(Form):
 
     @cached_property
     def wire(self) -> type[Any]:
-        """The struct that a row is decoded as on the fast way."""
+        """The struct that a row is decoded as in the known-table way."""
         made: type[Any] = msgspec.defstruct(
             "Row",
             [(f"f{i}", WIRE_TYPES[n.wire], UNSET) for i, n in enumerate(self.notations)],
@@ -145,7 +145,7 @@ class RowReader(Form):
                 setattr(image, field, None)
 
     def image(self, row: Mapping[str, Raw]) -> Any:
-        """The image of a row on the slow way; columns that are not there are absent.
+        """The image of a row in the exact way; columns that are not there are absent.
 
         Raises:
             Refusal: a value does not have its column's notation.

@@ -91,7 +91,7 @@ class Form:
     _met = False
 
     def repeats(self) -> bool:
-        """Whether it was asked before, so that making the fast way for such messages pays.
+        """Whether it was asked before, so that making the known-table way for such messages pays.
 
         That takes a thousand times as long as reading one message closely, and tables of ever new
         columns would make it for every message.

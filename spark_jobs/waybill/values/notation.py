@@ -82,6 +82,8 @@ _FORMS = "waybill.values.column_forms:"
 _INTEGERS = f"{_FORMS}integers"
 ANY_DIGITS = 1 << 30
 """More digits than any number has."""
+KNOWN_INTEGERS = 1 - 2**63, 2**63 - 1
+"""The smallest and the largest integer that compiled code knows."""
 
 
 def integers(low: int, high: int) -> ColumnForm:
@@ -111,6 +113,41 @@ def column_form(kind: LogicalType) -> ColumnForm | None:
     if kind.kind == "decimal":
         return digits_of(kind)
     return {"number": DIGITS, "float64": SHORT_FLOATS}.get(kind.kind)
+
+
+def declared_form(kind: LogicalType) -> ColumnForm | None:
+    """Texts that are values of a declared type; a wall clock may have a blank in its middle."""
+    return FROM_BLANK if kind.kind == "timestamp" else column_form(kind)
+
+
+def whole_form(kind: LogicalType) -> ColumnForm | None:
+    """Integers in plain digits that are values of a type, as they are."""
+    if kind.kind == "decimal":
+        whole = (kind.precision or 0) - (kind.scale or 0)
+        return digits(whole, 0) if whole > 0 else None
+    if kind.kind == "number":
+        return WHOLE_DIGITS
+    return column_form(kind) if kind.is_integer else None
+
+
+def units_to_instants(places: int) -> ColumnForm:
+    """Counts of 10**-places seconds since 1970 as instants that end in Z."""
+    return ColumnForm(f"{_BULK}units_to_instant", (places,))
+
+
+def units_to_wall_clocks(places: int) -> ColumnForm:
+    """The same as wall clocks with a T."""
+    return ColumnForm(f"{_BULK}units_to_wall_clock", (places,))
+
+
+def instants_to_units(places: int) -> ColumnForm:
+    """Instants that end in Z as counts of 10**-places seconds since 1970."""
+    return ColumnForm(f"{_BULK}instant_to_units", (places,))
+
+
+def wall_clocks_to_units(places: int) -> ColumnForm:
+    """Wall clocks with a T as the same."""
+    return ColumnForm(f"{_BULK}wall_clock_to_units", (places,))
 
 
 DIGITS, WHOLE_DIGITS = digits(ANY_DIGITS, ANY_DIGITS), digits(ANY_DIGITS, 0)

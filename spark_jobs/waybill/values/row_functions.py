@@ -6,7 +6,7 @@ value that is the same before and after a change is made once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from waybill.values.generated import function
@@ -61,6 +61,19 @@ def two_rows(
             lines += _indented([*new, *old])
     both = f"return made({_all('b', steps)}), made({_all('a', steps)})"
     return function("two(before, after)", [*lines, both], _scope(steps, made, names))
+
+
+def picked(made: Callable[..., Any], names: Iterable[str], *given: str) -> Callable[..., Any]:
+    """A function that makes a struct of fields of a record.
+
+    Args:
+        made: makes it of their values in order.
+        names: the fields of the record.
+        given: what the function is called with besides the record, which `made` takes last.
+    """
+    values = [*(f"record.{name}" for name in names), *given]
+    head = f"picked({', '.join(('record', *given))})"
+    return function(head, [f"return made({', '.join(values)})"], {"made": made})
 
 
 def _of(step: Step, letter: str, i: int) -> list[str]:

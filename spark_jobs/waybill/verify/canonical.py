@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from waybill.envelopes.debezium.text_values import split_srid
+from waybill.envelopes.debezium.values.texts import split_srid
 from waybill.errors import Refusal
 from waybill.types import LogicalType
 from waybill.values.declared import check_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from waybill.values.row_functions import AS_IT_IS, Step, one_row, two_rows
+from waybill.values.row_functions import AS_IT_IS, Step, one_row, picked, two_rows
 
 CALLS: list[str] = []
 
@@ -43,3 +43,8 @@ def test_a_value_that_did_not_change_is_made_once():
 def test_a_table_without_columns_has_rows_too():
     assert one_row([], lambda *values: values)(_row()) == ()
     assert two_rows([], lambda *values: values)(_row(), _row()) == ((), ())
+
+
+def test_fields_are_picked_in_the_order_of_their_names():
+    pick = picked(lambda *values: values, ["f2", "f0"], "table")
+    assert pick(_row(1, 2, 3), "t") == (3, 1, "t")

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
     from waybill.bulk.rows import Columns, Rows
-    from waybill.envelopes.canal.decoder import CanalDecoder
     from waybill.envelopes.canal.encoder import CanalEncoder
     from waybill.envelopes.canal.sql_types import SqlTypes
+    from waybill.envelopes.canal.text_rows import CanalDecoder
     from waybill.records import Change, TableSchema
 
 _CONSTANT = frozenset(

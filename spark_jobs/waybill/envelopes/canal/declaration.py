@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from waybill.envelopes.canal.encoder import WITHOUT_STATEMENTS, CanalWriteSettings
-from waybill.envelopes.canal.settings import CanalReadSettings
+from waybill.envelopes.canal.encoder import WITHOUT_STATEMENTS
+from waybill.envelopes.canal.settings import CanalReadSettings, CanalWriteSettings
 from waybill.protocol import Envelope, Named
 
 ENVELOPE = Envelope(
@@ -41,7 +41,7 @@ ENVELOPE = Envelope(
     not_written={
         "gtid": "empty, except in messages that came from Canal",
     },
-    decoder=Named("waybill.envelopes.canal.choosing:decoder_of"),
+    decoder=Named("waybill.envelopes.canal.decoder:decoder_of"),
     encoder=Named("waybill.envelopes.canal.encoder:CanalEncoder"),
     bulk_reader=Named("waybill.envelopes.canal.bulk:CanalReader"),
     bulk_writer=Named("waybill.envelopes.canal.bulk:CanalWriter"),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET
-from pydantic import Field
 
 from waybill.caches import Bounded
 from waybill.envelopes.canal.sql_types import SqlTypes
@@ -25,16 +24,17 @@ from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import truncate_of, truncate_statement
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
-from waybill.protocol import Encoded, Limit, Settings
+from waybill.protocol import Encoded, Limit
 from waybill.records import Column, TableSchema, intern_schema
 from waybill.types import finer_than_micros
 from waybill.values.generated import converter, difference, fill, gaps, picker
 from waybill.values.mysql_types import logical_type, name_of
-from waybill.values.temporal import ZoneName, zone_named
+from waybill.values.temporal import zone_named
 
 if TYPE_CHECKING:
     from operator import itemgetter
 
+    from waybill.envelopes.canal.settings import CanalWriteSettings
     from waybill.records import Change
 
 _json = msgspec.json.Encoder().encode
@@ -45,33 +45,6 @@ _ROW_TYPES = {
     "update": b"UPDATE",
     "delete": b"DELETE",
 }
-
-
-class CanalEventSettings(Settings):
-    """Which messages without a row are written, in every format that has those of Canal."""
-
-    control_messages: bool = Field(
-        default=False,
-        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
-        "many readers fail at them.",
-    )
-    statements: bool = Field(
-        default=True,
-        description="Write statements, TRUNCATE, GTID and XA events too, as Canal does. false "
-        "leaves them out and counts them, for readers that support only rows; such readers keep "
-        "the rows of a TRUNCATE.",
-    )
-
-
-class CanalWriteSettings(CanalEventSettings):
-    """Settings for writing Canal."""
-
-    timezone: ZoneName = Field(
-        default="UTC",
-        description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
-        "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
-        "because it would be read as the first.",
-    )
 
 
 class Carried(msgspec.Struct, gc=False):

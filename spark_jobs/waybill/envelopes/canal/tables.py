@@ -150,7 +150,7 @@ class CanalTable:
         }
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The changes of a message of this table; None if it needs a closer look.
+        """The changes of a message of this table; None if it has to be read exactly.
 
         Raises:
             Exception: one of `JSON_ERRORS`, or a Refusal for a bad value.
@@ -260,7 +260,7 @@ class CanalTable:
         return None if None in found else found  # type: ignore[return-value]
 
     def change(self, message: Message, flat: Any, index: int, row: Raw, old: Raw) -> Change:
-        """One row of a message on the slow way.
+        """One row of a message in the exact way.
 
         Raises:
             Refusal: the row or a value of it is bad.

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Raw
 
 from waybill.counting import counted
-from waybill.envelopes.canal.decoder import ROWS, Millis
 from waybill.envelopes.canal.tables import extra_json
+from waybill.envelopes.canal.text_rows import ROWS, Millis
 from waybill.envelopes.memory.remembering import Remembering
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal

@@ -15,7 +15,7 @@ from waybill.envelopes.databus.event import PART_VERSIONS
 from waybill.envelopes.databus.json.values import json_writer
 from waybill.envelopes.databus.rows import TABLE, attribute
 from waybill.envelopes.databus.schemas import Registered, digest, json_text
-from waybill.envelopes.databus.value_writers import Write, write_for
+from waybill.envelopes.databus.values.writing import Write, write_for
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.values.generated import function

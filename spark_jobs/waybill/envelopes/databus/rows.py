@@ -9,12 +9,12 @@ import msgspec
 from waybill.avro.faults import explain
 from waybill.avro.reading import READ_ERRORS, Leaf, row_reader
 from waybill.avro.schema import parse
-from waybill.envelopes.databus.columns import (
+from waybill.envelopes.databus.schemas import Registered, plain_table
+from waybill.envelopes.databus.values.reading import (
     column_of,
     declared_leaf,
     text_of,
 )
-from waybill.envelopes.databus.schemas import Registered, plain_table
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.row_times.typed import TIMES

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.envelopes.debezium import text_values as values
-from waybill.envelopes.debezium import times
+from waybill.envelopes.debezium.values import texts as values
+from waybill.envelopes.debezium.values import times
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, LogicalType
 
 if TYPE_CHECKING:

@@ -164,7 +164,7 @@ class DebeziumDecoder:
             try:
                 change = self._as_before(topic, message, value)
             except (ValueError, RecursionError, Refusal):
-                change = None  # the long way below finds out what is wrong
+                change = None  # the exact way below finds out what is wrong
             if change is not None:
                 return [change]
         return self._read(topic, message, value)

@@ -88,7 +88,7 @@ class Event:
     def tail(self, body: bytes, event: Any) -> bytes:
         """The fields of an envelope besides its images, as they were sent.
 
-        Images that are not the same bytes when they are written again get a closer look: decoders
+        Images that are not the same bytes when they are written again are read exactly: decoders
         take the last of two equal names and say nothing.
 
         Raises:

@@ -21,8 +21,8 @@ from waybill.values.values import JSON_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waybill.envelopes.debezium.readings import ColumnReading
     from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.envelopes.debezium.values.readings import ColumnReading
     from waybill.records import Message
 
 OLD_KEY, NEW_KEY = "__debezium.oldkey", "__debezium.newkey"

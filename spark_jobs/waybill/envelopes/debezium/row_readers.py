@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.debezium.readings import ColumnReading
 from waybill.envelopes.debezium.source import rule_of
+from waybill.envelopes.debezium.values.readings import ColumnReading
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
 from waybill.values.generated import function

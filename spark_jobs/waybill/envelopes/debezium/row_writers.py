@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.caches import Bounded
-from waybill.envelopes.debezium.column_writers import Writing, Writings
-from waybill.envelopes.debezium.text_values import Marks
+from waybill.envelopes.debezium.values.texts import Marks
+from waybill.envelopes.debezium.values.writing import Writing, Writings
 from waybill.errors import Refusal
 from waybill.values.generated import function
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from waybill.caches import Bounded
-from waybill.envelopes.debezium.column_readers import Readings
 from waybill.envelopes.debezium.connect import DECIMAL, Field, sql_type
 from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fault_of, fields_of
 from waybill.envelopes.debezium.schema_envelope import is_no_key, key_shape, opened_key
-from waybill.envelopes.debezium.text_values import SPECIAL, object_kind
+from waybill.envelopes.debezium.values.reading import Readings
+from waybill.envelopes.debezium.values.texts import SPECIAL, object_kind
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from waybill.envelopes.debezium.readings import ColumnReading
     from waybill.envelopes.debezium.settings import DebeziumReadSettings
     from waybill.envelopes.debezium.source import Source
-    from waybill.envelopes.debezium.text_values import Placeholders
+    from waybill.envelopes.debezium.values.readings import ColumnReading
+    from waybill.envelopes.debezium.values.texts import Placeholders
     from waybill.records import Message
     from waybill.tables import TableRule, TableRules
     from waybill.types import LogicalType

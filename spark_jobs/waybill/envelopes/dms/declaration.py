@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waybill.envelopes.dms.values import DmsReadSettings, DmsWriteSettings
+from waybill.envelopes.dms.settings import DmsReadSettings, DmsWriteSettings
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.protocol import Envelope, Limit, Named
 from waybill.sequence_layout import SequenceLayout
@@ -55,8 +55,8 @@ ENVELOPE = Envelope(
     },
     decoder=Named("waybill.envelopes.dms.decoder:DmsDecoder"),
     encoder=Named("waybill.envelopes.dms.encoder:DmsEncoder"),
-    bulk_reader=Named("waybill.envelopes.dms.bulk_reading:DmsReader"),
-    bulk_writer=Named("waybill.envelopes.dms.bulk_writing:DmsWriter"),
+    bulk_reader=Named("waybill.envelopes.dms.bulk.reading:DmsReader"),
+    bulk_writer=Named("waybill.envelopes.dms.bulk.writing:DmsWriter"),
     decode_settings=DmsReadSettings,
     encode_settings=DmsWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

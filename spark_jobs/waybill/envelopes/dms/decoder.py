@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.dms.files.decoder import DmsFilesDecoder, DmsFilesReadSettings
+from waybill.envelopes.dms.files.decoder import DmsFilesDecoder
+from waybill.envelopes.dms.files.settings import DmsFilesReadSettings
 from waybill.envelopes.dms.images import check_agreement, images_of
+from waybill.envelopes.dms.settings import MEMBERS, DmsFilesSettings, DmsReadSettings
 from waybill.envelopes.dms.values import (
     KAFKA,
-    MEMBERS,
     OWN,
     RECORD,
-    DmsFilesSettings,
-    DmsReadSettings,
     contradicted,
     key_alone,
     micros_of,
@@ -30,10 +29,11 @@ from waybill.envelopes.dms.values import (
 from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
-from waybill.values.generated import function, overlay
+from waybill.values.generated import overlay
 from waybill.values.json_rows import Readers, RowReader, row_of
 from waybill.values.known_columns import News
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.values import JSON_ERRORS, check_json, in_one_line, json_refusal
 
 if TYPE_CHECKING:
@@ -67,11 +67,7 @@ _NAMES = {_field(name): name for name in _CARRIED}
 _Carried = msgspec.defstruct(
     "Carried", [(field, Any, UNSET) for field in _NAMES], rename=_NAMES, gc=False
 )
-_carried_of = function(
-    "carried(record)",
-    [f"return Carried({', '.join(f'record.{field}' for field in _NAMES)})"],
-    {"Carried": _Carried},
-)
+_carried_of = picked(_Carried, _NAMES)
 _OPTIONAL = [(_field(name), kind, UNSET) for name, kind in _CARRIED.items()]
 _Metadata: type[Any] = msgspec.defstruct(
     "Metadata",
@@ -215,7 +211,7 @@ class DmsDecoder(FastRemembering["_TableDecoder"]):
         return change
 
     def _learn(self, parsed: Any, reader: RowReader) -> None:
-        """Take the fast way for the next records of this table, once a second one is like it."""
+        """Use the known-table way for next records of this table, once a second one is like it."""
         prefix = self.settings.before_prefix
         if prefix and any(name.startswith(prefix) for name in reader.schema.names):
             # Declared so; in data such a column is one of the row before.
@@ -262,7 +258,7 @@ def _hint_of(schema_name: str | None, table: str) -> tuple[bytes, bytes]:
 
 
 class _TableDecoder:
-    """The fast way: records whose fields and columns are all known."""
+    """The known-table way: records whose fields and columns are all known."""
 
     def __init__(
         self,
@@ -292,7 +288,7 @@ class _TableDecoder:
         self.decode = KnownMessage(strict(members, attributes={before: "before"}))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a record of this table; None if it needs a closer look."""
+        """The change of a record of this table; None if it has to be read exactly."""
         parsed = self.decode(value)
         if parsed is None:
             return None

@@ -8,9 +8,9 @@ import msgspec
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
+from waybill.envelopes.dms.settings import MEMBERS
 from waybill.envelopes.dms.values import (
     KAFKA,
-    MEMBERS,
     OWN,
     RECORD,
     check_names,
@@ -27,7 +27,7 @@ from waybill.values.json_rows import RowWriter
 from waybill.values.values import natural_of
 
 if TYPE_CHECKING:
-    from waybill.envelopes.dms.values import DmsWriteSettings
+    from waybill.envelopes.dms.settings import DmsWriteSettings
     from waybill.records import Change, TableSchema
 
 OPERATIONS = {

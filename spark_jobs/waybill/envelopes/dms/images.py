@@ -14,7 +14,7 @@ from waybill.errors import Refusal
 from waybill.values.json_rows import Row, RowReader, row_of
 
 if TYPE_CHECKING:
-    from waybill.envelopes.dms.values import DmsSettings
+    from waybill.envelopes.dms.settings import DmsSettings
 
 _NULL = Raw(b"null")
 

@@ -53,6 +53,6 @@ ENVELOPE = Envelope(
     encode_settings=IbmCdcWriteSettings,
     key_by="an Avro record of the key columns; of all columns for a table without key",
     mark=Named("waybill.avro.framing:mark"),
-    bulk_reader=Named("waybill.envelopes.ibmcdc.bulk_reading:IbmCdcReader"),
-    bulk_writer=Named("waybill.envelopes.ibmcdc.bulk_writing:IbmCdcWriter"),
+    bulk_reader=Named("waybill.envelopes.ibmcdc.bulk.reading:IbmCdcReader"),
+    bulk_writer=Named("waybill.envelopes.ibmcdc.bulk.writing:IbmCdcWriter"),
 )

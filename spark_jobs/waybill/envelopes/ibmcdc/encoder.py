@@ -14,8 +14,8 @@ from waybill.avro.sinks import Sink, Stamp
 from waybill.avro.writing import WRITE_ERRORS, Write, write_text
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
-from waybill.envelopes.ibmcdc.column_writers import column_writing
 from waybill.envelopes.ibmcdc.names import Place, record_name
+from waybill.envelopes.ibmcdc.values.writing import column_writing
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.errors import Refusal
 from waybill.protocol import Encoded

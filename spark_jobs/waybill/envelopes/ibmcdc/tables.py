@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from waybill.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
 from waybill.avro.schema import without_null
-from waybill.envelopes.ibmcdc.column_readers import (
+from waybill.envelopes.ibmcdc.hints import DIALECT
+from waybill.envelopes.ibmcdc.names import Place, place_of
+from waybill.envelopes.ibmcdc.values.reading import (
     ColumnReading,
     column_name,
     column_reading,
     in_zone,
 )
-from waybill.envelopes.ibmcdc.hints import DIALECT
-from waybill.envelopes.ibmcdc.names import Place, place_of
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
 

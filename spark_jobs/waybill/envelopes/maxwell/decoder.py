@@ -3,8 +3,8 @@
 Sources of the rules: zendesk/maxwell docs/docs/dataformat.md and bootstrapping.md, RowMap.java,
 FieldNames.java, and a stream recorded from Maxwell 1.22.6.
 
-A message of a known table takes the fast way: one typed decode, and a look that it said nothing
-else. Everything else takes the slow way, which is exact and remembers what it learnt.
+A message of a known table takes the known-table way: one typed decode, and a look that it said
+nothing else. Everything else takes the exact way, which remembers what it learnt.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ from waybill.envelopes.maxwell.messages import (
     row_change,
 )
 from waybill.envelopes.maxwell.positions import Positions
-from waybill.envelopes.maxwell.settings import (
-    MaxwellReadSettings,
-    one_quote,
-    style_of,
-)
+from waybill.envelopes.maxwell.values import one_quote, style_of
 from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.stated_keys import check_stated_key, is_compared
 from waybill.envelopes.unnamed_tables import named_by
@@ -43,6 +39,7 @@ from waybill.values.json_rows import Readers, Row, row_of
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.maxwell.settings import MaxwellReadSettings
     from waybill.records import Message
     from waybill.tables import TableRules
 
@@ -178,7 +175,7 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         return before
 
     def _learn(self, name: Any, key: Any, columns: list[str] | None, reader: Any) -> None:
-        """Take the fast way for the next messages of this table, once a second one is like it."""
+        """Use the known-table way for next messages of this table, once a second one is like it."""
         if self.settings.missing_nulls or (columns is None and key is not None):
             return
         hint = _json(name[0] or "")[1:-1], _json(name[2])[1:-1]

@@ -16,7 +16,7 @@ from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.maxwell.events import statement_type
 from waybill.envelopes.maxwell.positions import position_of
-from waybill.envelopes.maxwell.settings import style_of
+from waybill.envelopes.maxwell.values import style_of
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.envelopes.unchanged import one_column

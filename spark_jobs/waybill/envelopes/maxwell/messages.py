@@ -10,8 +10,9 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from waybill.envelopes.stated_keys import is_compared
 from waybill.records import Change
 from waybill.types import FIRST_SECOND, LAST_SECOND
-from waybill.values.generated import function, overlay
+from waybill.values.generated import overlay
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.values import JSON_ERRORS, in_one_line
 
 if TYPE_CHECKING:
@@ -79,11 +80,7 @@ _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _EXTRA = b'{"maxwell":%b}'
 
 
-_carried_of = function(
-    "carried(record)",
-    [f"return Carried({', '.join(f'record.{name}' for name in CARRIED)})"],
-    {"Carried": Carried},
-)
+_carried_of = picked(Carried, CARRIED)
 
 
 def extra_of(parsed: Any, others: dict[str, Raw] | None = None) -> bytes:
@@ -121,7 +118,7 @@ def named_key(message: Message) -> tuple[str, ...] | None:
 
 
 class MaxwellTable:
-    """The tables of the fast way: messages whose fields and columns are all known.
+    """The tables of the known-table way: messages whose fields and columns are all known.
 
     Args:
         database: the database.
@@ -162,7 +159,7 @@ class MaxwellTable:
         )
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look.
+        """The change of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

@@ -8,9 +8,7 @@ from pydantic import Field
 
 from waybill.envelopes.unnamed_tables import UnnamedTableSettings
 from waybill.protocol import Settings
-from waybill.values.json_columns import Style
-from waybill.values.temporal import ZoneName, zone_named
-from waybill.values.wall_clocks import WITH_BLANK, instants_in
+from waybill.values.temporal import ZoneName
 
 
 class MaxwellSettings(Settings):
@@ -68,20 +66,3 @@ class MaxwellWriteSettings(MaxwellSettings):
         "Maxwell's inserts: full rows are counted, and the begin and end of a bootstrap are left "
         "out.",
     )
-
-
-def style_of(settings: MaxwellSettings) -> Style:
-    """Maxwell's notations of values."""
-    return Style(
-        timestamp=WITH_BLANK,
-        timestamptz=instants_in(zone_named(settings.timezone)),
-        digits=True,
-        arrays=True,
-        nested=settings.json_columns == "nested",
-        wkt=True,
-    )
-
-
-def one_quote(text: str) -> str:
-    """A text whose quotes were doubled, as it is."""
-    return text.replace("''", "'")

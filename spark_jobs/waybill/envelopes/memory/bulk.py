@@ -163,7 +163,7 @@ class RememberingReader(BulkReader):
             schema: its table.
             slots: the place of each column.
             take: how a column is read, by whether it is declared and the kind of its value; None
-                where values are read one by one.
+                where values are read individually.
         """
         rule = self._remembering.rules.find(schema.database, schema.schema, schema.table or "")
         cells: Cells = {}

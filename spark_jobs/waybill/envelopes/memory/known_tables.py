@@ -1,4 +1,4 @@
-"""Reading most messages the fast way, by the table that they are probably about.
+"""Reading most messages the known-table way, by the table that they are probably about.
 
 A decoder learns tables from messages that it read closely. The next message is read by the table
 that names in its bytes point to, without looking whether they really are its names: that table
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class KnownTable(Protocol):
-    """A table whose messages can be read the fast way."""
+    """A table whose messages can be read the known-table way."""
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The changes of a message of this table; None if it needs a closer look."""
+        """The changes of a message of this table; None if it has to be read exactly."""
 
 
 Table = TypeVar("Table", bound=KnownTable)
 
 
 class FastFirst(ABC, Generic[Table]):
-    """A decoder that reads a message the fast way first, by the table it is probably about."""
+    """A decoder that reads a message first by the table that it is probably about."""
 
     def decode(self, message: Message) -> list[Change]:
         """The changes of one message.

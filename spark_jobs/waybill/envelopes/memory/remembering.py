@@ -77,14 +77,14 @@ class Remembering(ABC):
 
 
 class RememberedTable(Protocol):
-    """A table whose messages can be read the fast way."""
+    """A table whose messages can be read the known-table way."""
 
     @property
     def schema(self) -> TableSchema:
         """What is known of it."""
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The changes of a message of this table; None if it needs a closer look."""
+        """The changes of a message of this table; None if it has to be read exactly."""
 
 
 Table = TypeVar("Table", bound=RememberedTable)
@@ -101,7 +101,7 @@ class FastRemembering(FastByTable[Table], Remembering):
             raise News(news.apart and self._tables.roomy) from None
 
     def schemas(self, message: Message, schema: TableSchema) -> set[TableSchema]:
-        """See `Remembering.schemas`; values may decide whether a message is read the fast way."""
+        """See `Remembering.schemas`; values may decide whether a message is read by it."""
         table = self._probable(message.value or b"")
         return {schema} if table is None else {schema, table.schema}
 

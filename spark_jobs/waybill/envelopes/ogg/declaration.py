@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from waybill.envelopes.ogg.values import OggReadSettings, OggWriteSettings
+from waybill.envelopes.ogg.settings import OggReadSettings, OggWriteSettings
 from waybill.protocol import NO_TRUNCATES, Envelope, Named
 from waybill.sequence_layout import OPTIONAL_NUMBER
 

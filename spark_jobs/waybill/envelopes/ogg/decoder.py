@@ -13,24 +13,18 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.memory.remembering import FastRemembering
-from waybill.envelopes.ogg.values import (
-    Clock,
-    OggReadSettings,
-    name_of,
-    read_style,
-    sequence_of,
-    text_of,
-)
+from waybill.envelopes.ogg.values import Clock, name_of, read_style, sequence_of, text_of
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
-from waybill.values.generated import function
 from waybill.values.json_rows import Readers, Row, RowReader, row_of
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.ogg.settings import OggReadSettings
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
@@ -47,11 +41,7 @@ _CARRIED: dict[str, Any] = {
 """Fields that a GoldenGate target carries on as they are."""
 
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in _CARRIED], gc=False)
-_carried_of = function(
-    "carried(record)",
-    [f"return Carried({', '.join(f'record.{name}' for name in _CARRIED)})"],
-    {"Carried": _Carried},
-)
+_carried_of = picked(_Carried, _CARRIED)
 _KEY = list[str] | None | UnsetType
 _ORIGIN: Any = Literal[tuple(ROWS)]
 _NULL = Raw(b"null")
@@ -145,7 +135,7 @@ class OggDecoder(FastRemembering["_TableDecoder"]):
         return {"table": Raw(_json(name)), **top}
 
     def _learn(self, parsed: _Message, reader: RowReader) -> None:
-        """Take the fast way for the next messages of this table, once a second one is like it."""
+        """Use the known-table way for next messages of this table, once a second one is like it."""
         hint = _json(parsed.table)[1:-1]
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.key == parsed.primary_keys:
@@ -159,7 +149,7 @@ class OggDecoder(FastRemembering["_TableDecoder"]):
 
 
 class _TableDecoder:
-    """The fast way: messages whose fields and columns are all known."""
+    """The known-table way: messages whose fields and columns are all known."""
 
     def __init__(self, name: str, key: list[str] | None, reader: RowReader, clock: Clock) -> None:
         self.key = key
@@ -172,7 +162,7 @@ class _TableDecoder:
         self.decode = KnownMessage(strict(members))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look."""
+        """The change of a message of this table; None if it has to be read exactly."""
         parsed = self.decode(value)
         if parsed is None or _given(parsed.primary_keys) != self.key:
             return None
@@ -199,7 +189,7 @@ def _given(key: Any) -> list[str] | None:
 
 
 def _compact(raw: Raw) -> Raw:
-    """A value without the blanks between its tokens, as the fast way carries it on."""
+    """A value without the blanks between its tokens, as the known-table way carries it on."""
     return Raw(msgspec.json.format(raw, indent=-1))
 
 

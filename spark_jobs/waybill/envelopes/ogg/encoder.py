@@ -15,7 +15,7 @@ from waybill.protocol import Encoded
 from waybill.values.json_rows import RowWriter
 
 if TYPE_CHECKING:
-    from waybill.envelopes.ogg.values import OggWriteSettings
+    from waybill.envelopes.ogg.settings import OggWriteSettings
     from waybill.records import Change, TableSchema
 
 TYPES = {"insert": b"I", "upsert": b"I", "read": b"I", "update": b"U", "delete": b"D"}

@@ -6,17 +6,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from waybill.envelopes.sequence.written import PackedSettings
-from waybill.envelopes.unnamed_tables import UnnamedTableSettings
 from waybill.errors import Refusal
 from waybill.sequence_layout import optional
 from waybill.values.json_columns import Style
 from waybill.values.notation import FROM_BLANK, TO_BLANK, Notation
 from waybill.values.seconds import Seconds, second_text
 from waybill.values.temporal import (
-    ZoneName,
     blank_from_iso,
     faithful,
     is_wall_clock,
@@ -28,6 +23,7 @@ from waybill.values.temporal import (
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from waybill.envelopes.ogg.settings import OggReadSettings
     from waybill.tables import TableName
 
 _PART = re.compile(r'(?:"((?:[^"]|"")*)"|([^".]*))(\.|\Z)')
@@ -41,32 +37,6 @@ _FILE = 10**10
 POSITION_DIGITS = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
-
-
-class OggReadSettings(UnnamedTableSettings):
-    """Settings for reading GoldenGate."""
-
-    timezone: ZoneName = Field(
-        default="UTC",
-        description="Time zone (IANA name) of op_ts, which names none. Messages of GoldenGate keep "
-        "their op_ts where they are written as such again.",
-    )
-    column_timezone: ZoneName | None = Field(
-        default=None,
-        description="Time zone (IANA name) of times in columns that are declared as timestamptz "
-        "and whose texts name none; left out, such a time is refused. One in an hour that the "
-        "clocks of the zone showed twice is read as the first.",
-    )
-
-
-class OggWriteSettings(PackedSettings):
-    """Settings for writing GoldenGate; op_ts of other sources is in UTC."""
-
-    truncates: bool = Field(
-        default=True,
-        description="Write TRUNCATE, as GoldenGate does with GETTRUNCATES. false leaves it out and "
-        "counts it, for readers that support only rows; they keep the rows of the table.",
-    )
 
 
 # Names

@@ -172,7 +172,7 @@ class OmsTable:
         } and _UNSAFE.search("".join(shape.meta)) is None
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this shape; None if it needs a closer look.
+        """The change of a message of this shape; None if it has to be read exactly.
 
         Raises:
             ValueError: it is of another shape (`JSON_ERRORS`).
@@ -291,7 +291,7 @@ class OmsTable:
         return [_step(notation) for notation in self.notations]
 
     def image(self, row: Mapping[str, Raw]) -> Any:
-        """The image of a row on the slow way; columns that are not there are absent.
+        """The image of a row in the exact way; columns that are not there are absent.
 
         Raises:
             Refusal: a value does not have its column's notation.

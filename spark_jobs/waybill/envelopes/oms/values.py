@@ -137,7 +137,7 @@ def notation_of(kind: LogicalType, earlier: bool = False, zeros: bool = False) -
 
 
 def read_one(notation: Notation, raw: Raw) -> str | None:
-    """The canonical text of one value on the slow way.
+    """The canonical text of one value in the exact way.
 
     Raises:
         Refusal: the value does not have the column's notation.
@@ -331,7 +331,7 @@ def _times(earlier: bool, zeros: bool) -> dict[str, Notation]:
 
 
 _SHOWN_TIMES = {
-    (kind, zeros): ColumnForm("waybill.envelopes.oms.bulk_rows:shown_times", (kind, zeros))
+    (kind, zeros): ColumnForm("waybill.envelopes.oms.bulk:shown_times", (kind, zeros))
     for kind in ("time", "timestamp")
     for zeros in (False, True)
 }

@@ -160,3 +160,9 @@ def _shown(i: int, notation: Notation) -> list[str]:
 
 def _digits(value: Any) -> str:
     return value if value.__class__ is str else str(value, "ascii")
+
+
+def keep_changed(columns: int) -> Callable[[Any, Any, Any], None]:
+    """A function that leaves out of a row the columns that are the same in two images."""
+    lines = [f"if one.f{i} == other.f{i}: row.f{i} = UNSET" for i in range(columns)]
+    return function("keep(row, one, other)", lines, {})

@@ -50,7 +50,7 @@ class BulkSequence:
         return layout if self._packed.has_room(layout) else None
 
     def alone(self, rows: Rows) -> Mask:
-        """Which rows go the way of one by one: another layout, or a number that is refused."""
+        """Which rows are converted individually: another layout, or a number that is refused."""
         alone = np.zeros(len(rows), np.bool_)
         if rows.sequence is None:
             return alone

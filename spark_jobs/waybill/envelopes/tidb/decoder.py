@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta, Raw, structs
 
-from waybill.envelopes.canal.decoder import CanalDecoder, FlatMessage
 from waybill.envelopes.canal.tables import CanalTable, extra_json
+from waybill.envelopes.canal.text_rows import CanalDecoder, FlatMessage
 from waybill.envelopes.tidb.values import TidbSqlTypes, type_held
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Column

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import msgspec
 
-from waybill.envelopes.canal.decoder import CanalDecoder
 from waybill.envelopes.canal.settings import CanalReadSettings
+from waybill.envelopes.canal.text_rows import CanalDecoder
 from waybill.records import Message
 from waybill.tables import TableRules
 

@@ -38,8 +38,8 @@ from tests.databus_events import (
 from waybill.avro.writing import varint
 from waybill.bulk.block import Scanned
 from waybill.envelopes import registry
-from waybill.envelopes.databus.bulk_reading import DatabusReader
-from waybill.envelopes.databus.bulk_scanning import BinaryScanner, number_of
+from waybill.envelopes.databus.bulk.reading import DatabusReader
+from waybill.envelopes.databus.bulk.scanning import BinaryScanner, number_of
 from waybill.envelopes.databus.decoder import TRANSACTION_HEADER
 from waybill.envelopes.databus.kernels.binary_scanning import checksum, number
 from waybill.envelopes.databus.kernels.json_scanning import decoded as base64_decoded

@@ -20,7 +20,7 @@ from waybill.envelopes.databus.settings import (
     DatabusReadSettings,
     JsonWriteSettings,
 )
-from waybill.envelopes.databus.value_writers import write_for
+from waybill.envelopes.databus.values.writing import write_for
 from waybill.errors import Refusal
 from waybill.records import Message
 from waybill.tables import TableRules

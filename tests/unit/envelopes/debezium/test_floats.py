@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from waybill.envelopes.debezium.text_values import float32_raw, float64_raw
+from waybill.envelopes.debezium.values.texts import float32_raw, float64_raw
 
 
 @pytest.mark.parametrize("read", [float32_raw, float64_raw])

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from tests.contract.test_sequences import tables
-from waybill.envelopes.canal.decoder import CanalDecoder
 from waybill.envelopes.canal.settings import CanalReadSettings
+from waybill.envelopes.canal.text_rows import CanalDecoder
 from waybill.envelopes.tidb.decoder import TidbDecoder
 from waybill.envelopes.tidb.encoder import TidbEncoder
 from waybill.envelopes.tidb.settings import TidbReadSettings, TidbWriteSettings

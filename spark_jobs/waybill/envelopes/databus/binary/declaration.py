@@ -61,6 +61,6 @@ ENVELOPE = Envelope(
     decode_settings=DatabusReadSettings,
     encode_settings=BinaryWriteSettings,
     key_by="the values of the primary key as JSON; none for a table without key",
-    mark=Named("waybill.envelopes.databus.binary.reading:mark"),
+    mark=Named("waybill.envelopes.databus.binary.events:mark"),
     bulk_reader=Named("waybill.envelopes.databus.binary.bulk:BinaryReader"),
 )

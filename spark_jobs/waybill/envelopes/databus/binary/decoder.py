@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waybill.envelopes.databus.binary.reading import events
+from waybill.envelopes.databus.binary.events import events
 from waybill.envelopes.databus.decoder import EventDecoder
 from waybill.records import Change, Message, skipped
 

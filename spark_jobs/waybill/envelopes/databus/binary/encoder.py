@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.envelopes.databus.binary.writing import event_bytes
+from waybill.envelopes.databus.binary.events import event_bytes
 from waybill.envelopes.databus.encoder import EventEncoder
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.envelopes.databus.bulk_reading import DatabusReader
-from waybill.envelopes.databus.bulk_scanning import JsonScanner
+from waybill.envelopes.databus.bulk.reading import DatabusReader
+from waybill.envelopes.databus.bulk.scanning import JsonScanner
 
 if TYPE_CHECKING:
     from waybill.envelopes.databus.decoder import EventDecoder

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from waybill.counting import counted
-from waybill.envelopes.databus.binary.writing import event_bytes
+from waybill.envelopes.databus.binary.events import event_bytes
 from waybill.envelopes.databus.event import (
     DELETE,
     END_OF_PERIOD,

@@ -1,4 +1,4 @@
-"""The fast way of reading Databus's JSON: rows with all that a relay writes of one, and no more."""
+"""Databus's JSON in the known-table way: rows with all that a relay writes of one, and no more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _digests: Bounded[str, bytes] = Bounded()
 
 
 def usual_row(line: bytes, at: int) -> Event | None:
-    """The event of a line, None if it needs a closer look.
+    """The event of a line, None if it has to be read exactly.
 
     Args:
         line: the line.

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from waybill.avro.reading import Leaf, float_value, row_reader
 from waybill.avro.schema import Node, without_null
 from waybill.avro.writing import exact_float, exact_float32
-from waybill.envelopes.databus.columns import text_of
+from waybill.envelopes.databus.values.reading import text_of
 from waybill.errors import Refusal
 from waybill.values.declared import shown
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal

@@ -95,7 +95,7 @@ def _stated(data, p, little):
 
 @compiled
 def _version_1(data, p, end):
-    """The shape of an event of version 1 and where its row begins; -1 for a closer look."""
+    """The shape of an event of version 1 and where its row begins; -1 if it is read exactly."""
     none = np.int64(-1)
     size = end - p
     if size < _V1_BYTES:
@@ -121,7 +121,7 @@ def _version_1(data, p, end):
 
 @compiled
 def _version_2(data, p, end):  # noqa: C901
-    """The shape of an event of version 2 and where its payload begins; -1 for a closer look."""
+    """The shape of an event of version 2 and where its payload begins; -1 if it is read exactly."""
     none = np.int64(-1)
     size = end - p
     if size < _V2_FIXED:

@@ -12,10 +12,8 @@ import numpy as np
 
 from waybill.bulk.arena import Value
 from waybill.bulk.column_codecs import (
-    BLANK,
     NOTHING,
     READ_TEXT,
-    READ_WHOLE,
     TEXT,
     WHOLE,
     WITH_POWERS,
@@ -23,37 +21,26 @@ from waybill.bulk.column_codecs import (
     WRITE_TEXT,
     ColumnReader,
     ColumnWriter,
-    Convert,
-    T,
     by_call,
-    instant_to_units,
-    or_else,
-    plain_decimal,
     raw_by_call,
     same,
-    short_float,
-    true_or_false,
-    units_to_instant,
-    units_to_wall_clock,
-    wall_clock,
-    wall_clock_to_units,
-    whole,
 )
 from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.templates import BulkWriter, Get, TemplateFields
 from waybill.bulk.value_kinds import FALSE, INTEGER, NULL, NUMBER, POWER, TRUE
 from waybill.bulk.values import carried, column, own, times
 from waybill.caches import Bounded
-from waybill.envelopes.datahub.blob.columns import INT64, Number
+from waybill.envelopes.datahub.blob.columns import Number
 from waybill.envelopes.datahub.blob.encoder import INSERTS
-from waybill.envelopes.datahub.blob.values import is_natural, type_for, value_reader
-from waybill.envelopes.datahub.blob.written import value_writer
+from waybill.envelopes.datahub.blob.values import notation_of, type_for
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.sequence.written import came_without
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message
-from waybill.types import INTEGER_RANGE, LAST_MICRO
+from waybill.types import LAST_MICRO
+from waybill.values.column_forms import with_form
 from waybill.values.declared import check_for
 from waybill.values.instants import LAST_MS
+from waybill.values.notation import WORDS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
@@ -62,11 +49,9 @@ if TYPE_CHECKING:
     from waybill.envelopes.datahub.blob.decoder import BlobDecoder
     from waybill.envelopes.datahub.blob.encoder import BlobEncoder
     from waybill.records import Column, TableSchema
-    from waybill.types import LogicalType
     from waybill.values.instants import Zone
 
 FAMILY = "streamx"
-ANY_DIGITS = 1 << 30
 
 _TIMES = ("systemTime", "checkpointTime")
 _SEQUENCE: Path = ("payload", "sequenceId")
@@ -174,88 +159,34 @@ def _takes(column: Column, zone: Zone) -> ColumnReaders:
     A JSON number of a LONG or DATE is read as an integer, where `-0` is 0: only other integers are
     taken. The numbers of a DOUBLE are texts.
     """
-    kind, logical = column.source_type or "STRING", column.type
-    exact = value_reader(column, kind, zone)
-    every = check_for(logical) is None
-    texts = by_call(exact)
-    numbers = by_call(lambda text: exact(Number(text)))
-    words = ColumnReader(WORD | NOTHING, by_call(lambda text: exact(text == "true")))
-
-    def quick(wanted: int, fast: Convert | None, slow: Convert) -> ColumnReader:
-        return ColumnReader(wanted | NOTHING, slow if fast is None else or_else(fast, slow))
-
-    if kind == "STRING":
-        return ColumnReaders(READ_TEXT if every else quick(TEXT, checked(logical), texts))
-    if kind == "LONG":
-        fast = checked_integer(logical)
-        number = READ_WHOLE if every else quick(WHOLE, fast, numbers)
-        return ColumnReaders(quick(TEXT, fast, texts), number)
-    if kind == "DATE":
-        fast = _from_milliseconds(logical, zone)
-        return ColumnReaders(quick(TEXT, fast, texts), quick(WHOLE, fast, numbers))
-    text = ColumnReader(TEXT | NOTHING, texts)
-    if kind == "DOUBLE":
-        return ColumnReaders(text, quick(WITH_POWERS, checked(logical), numbers))
-    if kind == "BOOLEAN":
-        return ColumnReaders(
-            text, None, ColumnReader(WORD | NOTHING) if is_natural(kind, logical) else words
+    kind = column.source_type or "STRING"
+    notation = notation_of(column, kind, zone)
+    exact, form = notation.read or str, notation.reads
+    if kind == "STRING" and check_for(column.type) is None:
+        return ColumnReaders(READ_TEXT)
+    text = ColumnReader(TEXT | NOTHING, with_form(form, by_call(exact)))
+    number = word = None
+    if kind not in ("STRING", "BOOLEAN", "BYTES"):
+        kinds = WHOLE if kind in ("LONG", "DATE") else WITH_POWERS
+        one = by_call(lambda text: exact(Number(text)))
+        number = ColumnReader(kinds | NOTHING, with_form(form, one))
+    if kind not in ("STRING", "LONG", "DATE", "DOUBLE"):
+        natural = form == WORDS
+        word = ColumnReader(
+            WORD | NOTHING, None if natural else by_call(lambda text: exact(text == "true"))
         )
-    return ColumnReaders(
-        text, None if kind == "BYTES" else ColumnReader(WITH_POWERS | NOTHING, numbers), words
-    )
-
-
-def checked_integer(logical: LogicalType) -> Convert | None:
-    """Integers in plain digits that are values of a type; None where each has to be looked at."""
-    if logical.kind == "decimal":
-        return plain_decimal((logical.precision or 0) - (logical.scale or 0), 0)
-    if logical.kind == "number":
-        return plain_decimal(ANY_DIGITS, 0)
-    return checked(logical) if logical.is_integer else None
-
-
-def checked(logical: LogicalType) -> Convert | None:
-    """Values that are canonical texts of a type, or nearly; None where each has to be looked at."""
-    if logical.is_integer:
-        low, high = INTEGER_RANGE[logical.kind]
-        return whole(max(low, INT64[0]), min(high, INT64[1]))
-    if logical.kind == "decimal":
-        precision, scale = logical.precision or 0, logical.scale or 0
-        return plain_decimal(precision - scale, scale) if precision > scale else None
-    if logical.kind == "number":
-        return plain_decimal(ANY_DIGITS, ANY_DIGITS)
-    if logical.kind == "timestamp":
-        return wall_clock(BLANK, T)
-    return short_float if logical.kind == "float64" else None
-
-
-def _from_milliseconds(logical: LogicalType, zone: Zone) -> Convert | None:
-    if is_natural("DATE", logical):
-        return units_to_instant(3)
-    if logical.kind == "timestamp" and zone.name == "UTC":
-        return units_to_wall_clock(3)
-    return None
+    return ColumnReaders(text, number, word)
 
 
 def _put(column: Column, dialect: str, zone: Zone) -> ColumnWriter:
     """How the values of a column are written."""
     kind = type_for(column, dialect)
-    write = value_writer(column, kind, zone)
-    if write is None:
+    notation = notation_of(column, kind, zone)
+    if notation.write is None:
         return WRITE_TEXT
-    if kind == "BYTES":
-        return ColumnWriter(True, by_call(write))
-    fast: dict[str, Convert] = {
-        "LONG": whole(*INT64),
-        "DOUBLE": short_float,
-        "BOOLEAN": true_or_false,
-    }
-    if column.type.kind == "timestamptz":
-        fast["DATE"] = instant_to_units(3)
-    elif column.type.kind == "timestamp" and zone.name == "UTC":
-        fast["DATE"] = wall_clock_to_units(3)
-    slow = raw_by_call(write)
-    return ColumnWriter(False, or_else(fast[kind], slow) if kind in fast else slow)
+    quoted = kind == "BYTES"
+    exact = by_call(notation.write) if quoted else raw_by_call(notation.write)
+    return ColumnWriter(quoted, with_form(notation.writes, exact))
 
 
 class BlobWriter(BulkWriter):

@@ -1,4 +1,4 @@
-"""How the values of a column are read on the fast way: as a typed field and a few statements.
+"""How values of a column are read in the known-table way: as a typed field and a few statements.
 
 What the field does not take, or its step refuses, is read again by the exact reader of the column.
 """
@@ -32,7 +32,7 @@ class Number(str):
 
 
 class FastColumn(NamedTuple):
-    """A column on the fast way.
+    """A column in the known-table way.
 
     Attributes:
         wire: the type of the field that its values are decoded into.
@@ -46,7 +46,7 @@ class FastColumn(NamedTuple):
 def fast_column(
     kind: str, logical: LogicalType, natural: bool, take: Callable[[Any], Any]
 ) -> FastColumn:
-    """The fast way to read a column.
+    """The known-table way to read a column.
 
     Args:
         kind: its StreamX type.

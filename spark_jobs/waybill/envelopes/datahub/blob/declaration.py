@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from waybill.envelopes.datahub.blob.decoder import ReadSettings
-from waybill.envelopes.datahub.blob.encoder import WriteSettings
+from waybill.envelopes.datahub.blob.settings import ReadSettings, WriteSettings
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.protocol import Envelope, Named
 from waybill.sequence_layout import ONE_NUMBER

@@ -1,6 +1,6 @@
-"""Reads DataHub BLOB messages: the general way, which takes every notation that is accepted.
+"""Reads DataHub BLOB messages: the exact way, which takes every notation that is accepted.
 
-Most messages go the fast way of `frames`; the first one of each kind comes here.
+Most messages go the known-table way of `frames`; the first one of each kind comes here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
-from pydantic import field_validator
 
 from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob.frames import EVENT_TIME, Frame, Members, Unusual
@@ -27,7 +26,7 @@ from waybill.envelopes.datahub.blob.operations import (
     wrong_sequence,
 )
 from waybill.envelopes.datahub.blob.schemas import ReadTable, SchemaWire, decode_schema
-from waybill.envelopes.sequence.settings import SequencedReadSettings, with_id
+from waybill.envelopes.sequence.settings import with_id
 from waybill.envelopes.truncates import check_emptied, of_partition
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message
@@ -35,22 +34,9 @@ from waybill.values.instants import Zone
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.datahub.blob.settings import ReadSettings
     from waybill.records import TableSchema
     from waybill.tables import TableRules
-
-
-class ReadSettings(SequencedReadSettings):
-    """Settings for reading DataHub BLOB messages."""
-
-    timezone: str = "UTC"
-    """The zone whose wall clocks the source held, as a name (`Asia/Shanghai`) or an offset
-    (`+08:00`). It is used only for DATE columns that `tables:` declares as timestamp, date or
-    time; without a declaration a DATE is an instant."""
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return Zone(name).name
 
 
 class _Times(msgspec.Struct, gc=False):
@@ -176,7 +162,7 @@ class BlobDecoder:
         payload: _Payload,
         change: Change,
     ) -> None:
-        """Let messages like this one go the fast way; real ones have the payload last or first.
+        """Let messages like this go the known-table way; real ones have the payload last or first.
 
         The first one of a schema may be the only one.
         """
@@ -206,7 +192,7 @@ def _value_of(message: Message) -> bytes:
 
 
 def _members(payload: _Payload, change: Change) -> Members | None:
-    """What the fast way has to know of a payload; None where it cannot take it."""
+    """What the known-table way has to know of a payload; None where it cannot take it."""
     times = payload.timestamp
     if times.systemTime is None or times.checkpointTime is None or payload.ddl:
         return None

@@ -6,10 +6,9 @@ formats"; where real messages say more, the comment says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pydantic import field_validator
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import kind_of
@@ -18,7 +17,6 @@ from waybill.envelopes.datahub.blob.schemas import types_are_lost, written_schem
 from waybill.envelopes.datahub.blob.written import image_writer, key_writer, row_before, same_key
 from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
-    SequenceSettings,
     WrittenSequence,
     goes_without,
 )
@@ -31,6 +29,7 @@ from waybill.values.generated import gaps
 from waybill.values.instants import LAST_MS, Zone
 
 if TYPE_CHECKING:
+    from waybill.envelopes.datahub.blob.settings import WriteSettings
     from waybill.records import TableSchema
 
 _OPS = {
@@ -42,25 +41,6 @@ _OPS = {
 
 _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
-
-
-class WriteSettings(SequenceSettings):
-    """Settings for writing DataHub BLOB messages."""
-
-    updates: Literal["two", "one"] = "two"
-    """`two` writes an update as UPDATE_BEFOR and UPDATE_AFTER, as the documents say; `one` writes
-    both images into UPDATE_AFTER, as newer versions of DataWorks do."""
-    version: str = "0.0.1"
-    """The format version of messages whose source did not have one."""
-    db_type: str | None = None
-    """The database type that messages name if their source did not, e.g. `MySQL`."""
-    timezone: str = "UTC"
-    """The zone of wall clocks in columns that came as DATE: the same as for reading."""
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return Zone(name).name
 
 
 class _Extra(msgspec.Struct, gc=False):

@@ -1,9 +1,9 @@
-"""The fast way to read DataHub BLOB messages that are like one that was read before.
+"""The known-table way to read DataHub BLOB messages that are like one that was read before.
 
 More than half of a message is its schema, and the messages of a table differ in their payload only.
 A `Frame` is the bytes around the payload, `Members` are what the payload has. Where both are known,
 one typed decode of the payload and one generated function are all there is to do; any other
-message is read by `decoder` in the general way, which also finds the precise reason
+message is read by `decoder` in the exact way, which also finds the precise reason
 of a refusal.
 """
 
@@ -47,7 +47,7 @@ class Unusual(Exception):
 
 
 UNUSUAL = (Refusal, KeyError, *JSON_ERRORS)
-"""What reading the fast way raises; the general way knows better."""
+"""What reading the known-table way raises; the exact way knows better."""
 
 
 class Members(NamedTuple):
@@ -208,7 +208,7 @@ class Frame:
         """The change of a message that fits.
 
         Raises:
-            Unusual: its payload has to be read in the general way.
+            Unusual: its payload has to be read in the exact way.
         """
         text = value[self.start : self.end]
         for read in self.readers.values():

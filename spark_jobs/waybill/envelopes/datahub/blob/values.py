@@ -13,13 +13,41 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.datahub.blob.columns import Number, base64, fast_column, float64, json_value
+from waybill.envelopes.datahub.blob.columns import (
+    INT64,
+    Number,
+    base64,
+    fast_column,
+    float64,
+    json_value,
+)
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, LogicalType
-from waybill.values.declared import check_for, integer_check, shown
+from waybill.values.declared import SPECIAL_FLOATS, check_for, integer_check, shown
 from waybill.values.generated import function
-from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_text
-from waybill.values.values import JSON_ERRORS, is_integer_text, json_refusal
+from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
+from waybill.values.notation import (
+    SHORT_FLOATS,
+    WHOLE_DIGITS,
+    WORDS,
+    ColumnForm,
+    Notation,
+    declared_form,
+    instants_to_units,
+    integers,
+    units_to_instants,
+    units_to_wall_clocks,
+    wall_clocks_to_units,
+    whole_form,
+)
+from waybill.values.values import (
+    JSON_ERRORS,
+    base64_bytes,
+    float64_text,
+    is_integer_text,
+    is_json_number,
+    json_refusal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,6 +207,164 @@ def value_reader(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any]:
 
     return take
 
+
+# Writing
+
+
+def _cannot(column: Column, value: Any, kind: str) -> Refusal:
+    message = f"column {shown(column.name)}: {shown(str(value))} is no value of {kind}"
+    return Refusal("encoding", message)
+
+
+def _long_writer(column: Column) -> Callable[[Any], Any]:
+    def write(value: Any) -> Any:
+        if value is None or value is UNSET:
+            return value
+        if (
+            is_integer_text(value) is not None
+            and value != "-0"
+            and len(value) <= 20
+            and INT64[0] <= int(value) <= INT64[1]
+        ):
+            return Raw(value)
+        if column.type.kind == "boolean" and value in ("true", "false"):
+            return int(value == "true")
+        raise _cannot(column, value, "LONG (64 bits)")
+
+    return write
+
+
+def _double_writer(column: Column) -> Callable[[Any], Any]:
+    """A number where a consumer's double holds it, else its text, which is a legal DOUBLE too."""
+
+    def write(value: Any) -> Any:
+        if value is None or value is UNSET:
+            return value
+        try:
+            if repr(float(value)) == value and value[-1] not in "nf":
+                return Raw(value)
+        except ValueError:
+            pass
+        if value in SPECIAL_FLOATS:
+            return value
+        if is_json_number(value) is None:
+            raise _cannot(column, value, "DOUBLE")
+        return Raw(value) if float64_text(value) != value else value
+
+    return write
+
+
+def _boolean_writer(column: Column) -> Callable[[Any], Any]:
+    def write(value: Any) -> Any:
+        if value is None or value is UNSET:
+            return value
+        if value == "true":
+            return True
+        if value == "false":
+            return False
+        raise _cannot(column, value, "BOOLEAN")
+
+    return write
+
+
+def _bytes_writer(column: Column) -> Callable[[Any], Any]:
+    def write(value: Any) -> Any:
+        if value:
+            try:
+                base64_bytes(value)
+            except Refusal:
+                raise _cannot(column, value, "BYTES (Base64)") from None
+        return value
+
+    return write
+
+
+def _date_writer(column: Column, zone: Zone) -> Callable[[Any], Any]:
+    def moment(value: str) -> int | None:
+        if column.type.kind == "timestamp":
+            return zone.wall_ms(value)
+        if column.type.kind == "date":
+            return zone.wall_ms(f"{value}T00:00:00")
+        if column.type.kind == "time":
+            return zone.wall_ms(f"1970-01-01T{value}")
+        return instant_ms(value)
+
+    def write(value: Any) -> Any:
+        if value is None or value is UNSET:
+            return value
+        ms = moment(value)
+        if ms is None:
+            # Instants beyond the year 9999, and digits of a column declared as a number.
+            if is_integer_text(value) is None or len(value) >= 20 or value == "-0":
+                raise _cannot(column, value, "DATE (milliseconds since 1970)")
+            return Raw(value)
+        return ms
+
+    return write
+
+
+def value_writer(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any] | None:
+    """The exact writer of one column: text in, a JSON value out; None if the text is written."""
+    if kind == "DATE":
+        return _date_writer(column, zone)
+    makers: dict[str, Callable[[Column], Callable[[Any], Any]]] = {
+        "LONG": _long_writer,
+        "DOUBLE": _double_writer,
+        "BOOLEAN": _boolean_writer,
+        "BYTES": _bytes_writer,
+    }
+    return makers[kind](column) if kind in makers else None
+
+
+# Both, for a single value and for a whole column
+
+
+def notation_of(column: Column, kind: str, zone: Zone) -> Notation:
+    """The notation of a column.
+
+    Its reader takes strings, and a `Number` or truth value as `json_value` gives them. The column
+    form of the reader is for strings and numbers, but not for the JSON number `-0`, which is 0.
+
+    Args:
+        column: it has the logical type.
+        kind: its StreamX type.
+        zone: the zone of wall clocks that stand as DATE.
+    """
+    return Notation(
+        kind,
+        value_reader(column, kind, zone),
+        value_writer(column, kind, zone),
+        _reads(kind, column.type, zone),
+        _writes(kind, column.type, zone),
+    )
+
+
+def _reads(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
+    if kind == "LONG":
+        return WHOLE_DIGITS if check_for(logical) is None else whole_form(logical)
+    if kind == "DATE":
+        if is_natural(kind, logical):
+            return units_to_instants(3)
+        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
+        return units_to_wall_clocks(3) if in_utc else None
+    if kind == "BOOLEAN":
+        return WORDS if is_natural(kind, logical) else None
+    return declared_form(logical) if kind in ("STRING", "DOUBLE") else None
+
+
+def _writes(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
+    if kind == "DATE":
+        if logical.kind == "timestamptz":
+            return instants_to_units(3)
+        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
+        return wall_clocks_to_units(3) if in_utc else None
+    return _WRITES.get(kind)
+
+
+_WRITES = {"LONG": integers(*INT64), "DOUBLE": SHORT_FLOATS, "BOOLEAN": WORDS}
+
+
+# Images
 
 _raw_image = msgspec.json.Decoder(dict[str, Raw])
 

@@ -7,125 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.datahub.blob.columns import INT64
-from waybill.envelopes.datahub.blob.values import type_for
-from waybill.errors import Refusal
+from waybill.envelopes.datahub.blob.values import type_for, value_writer
 from waybill.records import key_of
-from waybill.values.declared import SPECIAL_FLOATS, shown
 from waybill.values.generated import FEW, Few, function
-from waybill.values.instants import Zone, instant_ms
 from waybill.values.row_functions import AS_IT_IS, Step, one_row
-from waybill.values.values import base64_bytes, float64_text, is_integer_text, is_json_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.records import Change, Column, TableSchema
-
-
-def _cannot(column: Column, value: Any, kind: str) -> Refusal:
-    message = f"column {shown(column.name)}: {shown(str(value))} is no value of {kind}"
-    return Refusal("encoding", message)
-
-
-def _long_writer(column: Column) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        if (
-            is_integer_text(value) is not None
-            and value != "-0"
-            and len(value) <= 20
-            and INT64[0] <= int(value) <= INT64[1]
-        ):
-            return Raw(value)
-        if column.type.kind == "boolean" and value in ("true", "false"):
-            return int(value == "true")
-        raise _cannot(column, value, "LONG (64 bits)")
-
-    return write
-
-
-def _double_writer(column: Column) -> Callable[[Any], Any]:
-    """A number where a consumer's double holds it, else its text, which is a legal DOUBLE too."""
-
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        try:
-            if repr(float(value)) == value and value[-1] not in "nf":
-                return Raw(value)
-        except ValueError:
-            pass
-        if value in SPECIAL_FLOATS:
-            return value
-        if is_json_number(value) is None:
-            raise _cannot(column, value, "DOUBLE")
-        return Raw(value) if float64_text(value) != value else value
-
-    return write
-
-
-def _boolean_writer(column: Column) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        if value == "true":
-            return True
-        if value == "false":
-            return False
-        raise _cannot(column, value, "BOOLEAN")
-
-    return write
-
-
-def _bytes_writer(column: Column) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        if value:
-            try:
-                base64_bytes(value)
-            except Refusal:
-                raise _cannot(column, value, "BYTES (Base64)") from None
-        return value
-
-    return write
-
-
-def _date_writer(column: Column, zone: Zone) -> Callable[[Any], Any]:
-    def moment(value: str) -> int | None:
-        if column.type.kind == "timestamp":
-            return zone.wall_ms(value)
-        if column.type.kind == "date":
-            return zone.wall_ms(f"{value}T00:00:00")
-        if column.type.kind == "time":
-            return zone.wall_ms(f"1970-01-01T{value}")
-        return instant_ms(value)
-
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        ms = moment(value)
-        if ms is None:
-            # Instants beyond the year 9999, and digits of a column declared as a number.
-            if is_integer_text(value) is None or len(value) >= 20 or value == "-0":
-                raise _cannot(column, value, "DATE (milliseconds since 1970)")
-            return Raw(value)
-        return ms
-
-    return write
-
-
-def value_writer(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any] | None:
-    """The exact writer of one column: text in, a JSON value out; None if the text is written."""
-    if kind == "DATE":
-        return _date_writer(column, zone)
-    makers: dict[str, Callable[[Column], Callable[[Any], Any]]] = {
-        "LONG": _long_writer,
-        "DOUBLE": _double_writer,
-        "BOOLEAN": _boolean_writer,
-        "BYTES": _bytes_writer,
-    }
-    return makers[kind](column) if kind in makers else None
+    from waybill.records import Change, TableSchema
+    from waybill.values.instants import Zone
 
 
 _DIGITS = (

@@ -21,17 +21,7 @@ from waybill.bulk.column_codecs import (
     WRITE_TEXT,
     ColumnReader,
     ColumnWriter,
-    Convert,
     by_call,
-    instant_to_units,
-    or_else,
-    plain_decimal,
-    short_float,
-    true_or_false,
-    units_to_instant,
-    units_to_wall_clock,
-    wall_clock_to_units,
-    whole,
 )
 from waybill.bulk.field_map import FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra, Rows
@@ -40,25 +30,21 @@ from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, N
 from waybill.bulk.values import column, times
 from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob.bulk import (
-    ANY_DIGITS,
     are_inserts,
-    checked,
-    checked_integer,
     key_values,
     moved_rows,
     rows_came_without,
 )
-from waybill.envelopes.datahub.blob.columns import INT64
 from waybill.envelopes.datahub.tuple.decoder import time_kind_of
 from waybill.envelopes.datahub.tuple.rows import MEMBERS
 from waybill.envelopes.datahub.tuple.topics import OPERATION, SEQUENCE, TABLE, TIMES
-from waybill.envelopes.datahub.tuple.values import INTEGERS, LOGICAL, reader, writer
+from waybill.envelopes.datahub.tuple.values import notation_of
 from waybill.envelopes.memory.bulk import RememberingReader, row_of
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS
-from waybill.types import INTEGER_RANGE, LAST_MICRO
-from waybill.values.declared import check_for
+from waybill.types import LAST_MICRO
+from waybill.values.column_forms import with_form
 from waybill.values.instants import LAST_MS, Zone
 
 if TYPE_CHECKING:
@@ -72,7 +58,6 @@ if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple.topics import Field
     from waybill.envelopes.memory.bulk import Slots
     from waybill.records import Change, Column, TableSchema
-    from waybill.types import LogicalType
 
 FAMILY = "datahub"
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
@@ -193,38 +178,14 @@ def _carry(extra: bytes) -> Callable[[Block, Places], Extra]:
 
 def _reader_of(column: Column, zone: Zone) -> ColumnReader:
     """How the values of a column are read: of all but STRING numbers and words mean their texts."""
-    kind, logical = column.source_type, column.type
+    kind = column.source_type
     if kind is None:
         return ColumnReader(NOTHING)
-    read = reader(kind, logical, zone)
+    notation = notation_of(column, kind, zone)
     kinds = TEXT | NOTHING if kind == "STRING" else ANY
-    if read is None:
+    if notation.read is None:
         return ColumnReader(kinds)
-    fast, slow = _quick(kind, logical, zone), by_call(read)
-    return ColumnReader(kinds, slow if fast is None else or_else(fast, slow))
-
-
-def _quick(kind: str, logical: LogicalType, zone: Zone) -> Convert | None:
-    """What reads most values of a column by compiled code; None where each has to be looked at."""
-    natural = LOGICAL[kind].kind == logical.kind
-    if kind == "STRING":
-        return checked(logical)
-    if kind == "TIMESTAMP":
-        if natural:
-            return units_to_instant(6)
-        return (
-            units_to_wall_clock(6) if logical.kind == "timestamp" and zone.name == "UTC" else None
-        )
-    if kind == "BOOLEAN":
-        return true_or_false if natural else None
-    if kind in INTEGERS:
-        if check_for(logical) is None:
-            return plain_decimal(ANY_DIGITS, 0)
-        return checked_integer(logical)
-    if natural and kind == "FLOAT":
-        return None
-    numeric = logical.is_integer or logical.kind in ("decimal", "number", "float64")
-    return checked(logical) if numeric else None
+    return ColumnReader(kinds, with_form(notation.reads, by_call(notation.read)))
 
 
 # Writing
@@ -232,26 +193,10 @@ def _quick(kind: str, logical: LogicalType, zone: Zone) -> Convert | None:
 
 def _writer_of(column: Column, kind: str, zone: Zone) -> ColumnWriter:
     """How the values of a column are written, which are texts all."""
-    write = writer(column, kind, zone)
-    if write is None:
+    notation = notation_of(column, kind, zone)
+    if notation.write is None:
         return WRITE_TEXT
-    fast: Convert | None = None
-    if kind == "TIMESTAMP":
-        if column.type.kind == "timestamptz":
-            fast = instant_to_units(6)
-        elif column.type.kind == "timestamp" and zone.name == "UTC":
-            fast = wall_clock_to_units(6)
-    elif kind in INTEGERS:
-        low, high = INTEGER_RANGE[INTEGERS[kind]]
-        fast = whole(max(low, INT64[0]), min(high, INT64[1]))
-    elif kind == "DECIMAL":
-        fast = plain_decimal(ANY_DIGITS, ANY_DIGITS)
-    elif kind == "DOUBLE":
-        fast = short_float
-    elif kind == "BOOLEAN":
-        fast = true_or_false
-    slow = by_call(write)
-    return ColumnWriter(True, slow if fast is None else or_else(fast, slow))
+    return ColumnWriter(True, with_form(notation.writes, by_call(notation.write)))
 
 
 class TupleWriter(BulkWriter):

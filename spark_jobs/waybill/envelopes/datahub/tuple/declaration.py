@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from waybill.envelopes.datahub.tuple.decoder import TupleReadSettings
-from waybill.envelopes.datahub.tuple.encoder import TupleWriteSettings
+from waybill.envelopes.datahub.tuple.settings import TupleReadSettings, TupleWriteSettings
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.protocol import Envelope, Limit, Named
 from waybill.sequence_layout import ONE_NUMBER

@@ -7,11 +7,10 @@ sequence id are the halves of an update (DataHub message formats, section Tuple 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
-from pydantic import Field, field_validator
 
 from waybill.caches import Bounded
 from waybill.counting import counted
@@ -30,10 +29,9 @@ from waybill.envelopes.datahub.tuple.rows import (
 from waybill.envelopes.datahub.tuple.topics import OPERATION, SEQUENCE, TABLE, TIMES, Topics
 from waybill.envelopes.datahub.tuple.values import MAX_MICROS, text_of
 from waybill.envelopes.memory.remembering import Remembering
-from waybill.envelopes.sequence.settings import SequencedReadSettings, with_id, without_id
+from waybill.envelopes.sequence.settings import with_id, without_id
 from waybill.errors import Refusal
 from waybill.order import AFTER, BEFORE
-from waybill.protocol import Settings
 from waybill.records import Change, Message
 from waybill.types import LAST_MICRO
 from waybill.values.declared import shown
@@ -43,49 +41,13 @@ from waybill.values.values import JSON_ERRORS, check_json, is_integer_text, json
 
 if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple.rows import Forms, TableReader
+    from waybill.envelopes.datahub.tuple.settings import TupleReadSettings
     from waybill.envelopes.datahub.tuple.topics import Field as TopicField
     from waybill.records import TableSchema
     from waybill.tables import TableName, TableRules
 
-SourceTable = Literal["qualified", "name"]
 ABSENT = "waybill.absent"
 """Attribute that names the columns that a record's `Data` had to hold a null for."""
-
-
-class TupleSettings(Settings):
-    """Settings of both directions."""
-
-    schemas: str | dict[str, Any] | None = Field(
-        default=None,
-        description="The schemas of topics: a file of schemas, its content ({datahub: {TOPIC: "
-        "{fields: [{name: …, type: …}]}}}), or {fields: […]} for every topic. When writing, a "
-        "topic may be named by its table. Records of the form Data cannot be read without.",
-    )
-    source_table: SourceTable = Field(
-        default="qualified",
-        description="Content of _source_table_: database.table (or database.schema.table), or "
-        "the bare name of the table.",
-    )
-    timezone: str = Field(
-        default="UTC",
-        description="The zone whose wall clocks a source held, as a name (Asia/Shanghai) or an "
-        "offset (+08:00). It is used only for TIMESTAMP columns that are declared as timestamp, "
-        "date or time; without a declaration a TIMESTAMP is an instant.",
-    )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return Zone(name).name
-
-
-class TupleReadSettings(TupleSettings, SequencedReadSettings):
-    """Settings for reading TUPLE topics."""
-
-    database: str | None = Field(
-        default=None,
-        description="The database of tables whose _source_table_ names none.",
-    )
 
 
 _FEW_FORMS = 1_000
@@ -134,7 +96,7 @@ class TupleDecoder(Remembering):
         try:
             change = self._as_before(message, value)
         except (Refusal, *JSON_ERRORS):
-            change = None  # the long way below finds out what is wrong
+            change = None  # the exact way below finds out what is wrong
         return [change or self._read(message, value)]
 
     def exact(self, message: Message) -> list[Change]:
@@ -215,7 +177,7 @@ class TupleDecoder(Remembering):
         forms: Forms | None,
         fields: tuple[TopicField, ...] | None,
     ) -> None:
-        """Let records like this one go the fast way."""
+        """Let records like this one go the known-table way."""
         identity = (table, forms, fields)
         fast = self._made.get(identity)
         if fast is None:

@@ -7,20 +7,16 @@ sequence id. Values are the texts that the service has for the ten types, in bot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
-from pydantic import Field
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.datahub.blob.operations import FULL_ROW_ID
 from waybill.envelopes.datahub.blob.written import key_writer, row_before, same_key
-from waybill.envelopes.datahub.tuple.decoder import (
-    ABSENT,
-    TupleSettings,
-)
+from waybill.envelopes.datahub.tuple.decoder import ABSENT
 from waybill.envelopes.datahub.tuple.topics import (
     AFTER,
     BEFORE,
@@ -34,7 +30,6 @@ from waybill.envelopes.datahub.tuple.topics import (
 from waybill.envelopes.datahub.tuple.values import LOGICAL, passes, type_for, writer
 from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
-    SequenceSettings,
     WrittenSequence,
 )
 from waybill.errors import Refusal
@@ -46,6 +41,7 @@ from waybill.values.instants import Zone
 from waybill.values.values import is_plain_number
 
 if TYPE_CHECKING:
+    from waybill.envelopes.datahub.tuple.settings import TupleWriteSettings
     from waybill.envelopes.datahub.tuple.topics import Field as TopicField
     from waybill.records import Change, TableSchema
 
@@ -55,22 +51,6 @@ _BEFORE_FLAGS, _AFTER_FLAGS = ("Y", "N"), ("N", "Y")
 
 _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
-
-
-class TupleWriteSettings(TupleSettings, SequenceSettings):
-    """Settings for writing TUPLE topics."""
-
-    shape: Literal["object", "record"] = Field(
-        default="object",
-        description="object: columns by name. record: {Data: […], Attributes: {…}}, with the "
-        "fields of the topic's schema in order; without `schemas` these are the metadata columns "
-        "and then the table's.",
-    )
-    execute_time: Literal["_excute_time_", "_execute_time_"] = Field(
-        default="_excute_time_",
-        description="Name of the column with the time of the change; a topic's schema takes "
-        "precedence.",
-    )
 
 
 class _Extra(msgspec.Struct, gc=False):

@@ -75,7 +75,7 @@ Forms = tuple[tuple[str, bool], ...]
 
 
 def forms_of(row: Row) -> Forms:
-    """The form of an object, so that the next one of the same form is read the fast way."""
+    """The form of an object, so that the next one of the same form is read the known-table way."""
     return tuple((name, bytes(raw)[:1] in b'"n') for name, raw in row.items())
 
 
@@ -144,7 +144,7 @@ class TableReader:
 
 
 class Fast(NamedTuple):
-    """The fast way to read records of one form.
+    """The known-table way to read records of one form.
 
     Attributes:
         reader: the table.
@@ -163,7 +163,7 @@ _METADATA = "Metadata(sequence, operation, time, table, before, after)"
 
 
 def fast_object(table: TableReader, forms: Forms, time_kind: str | None) -> Fast:
-    """The fast way for objects that have these names, in this order."""
+    """The known-table way for objects that have these names, in this order."""
     fields = {name: f"m{i}" for i, (name, _) in enumerate(forms)}
     kinds = {name: str | None if quoted else Raw for name, quoted in forms}
     wire = strict(kinds, attributes=fields)
@@ -191,7 +191,7 @@ decode_record = KnownMessage(ServiceRecord)
 
 
 def fast_record(table: TableReader, fields: tuple[Field, ...], time_kind: str | None) -> Fast:
-    """The fast way for records whose `Data` holds the fields of a topic in order."""
+    """The known-table way for records whose `Data` holds the fields of a topic in order."""
     parts = [f"d{i}" for i in range(len(fields))]
     lines, scope = _assignments(table, tuple((field.name, True) for field in fields), parts)
     unpack = [f"{', '.join(parts)}, = w.Data"]

@@ -16,6 +16,21 @@ from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, LogicalType
 from waybill.values.declared import SPECIAL_FLOATS, check_for, float_check, integer_check, shown
 from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
+from waybill.values.notation import (
+    DIGITS,
+    SHORT_FLOATS,
+    WHOLE_DIGITS,
+    WORDS,
+    ColumnForm,
+    Notation,
+    declared_form,
+    instants_to_units,
+    integers,
+    units_to_instants,
+    units_to_wall_clocks,
+    wall_clocks_to_units,
+    whole_form,
+)
 from waybill.values.values import (
     JSON_ERRORS,
     float32_text,
@@ -334,4 +349,62 @@ _HOLDS: dict[str, Callable[[str], Any]] = {
     "FLOAT": _holds_float,
     "DOUBLE": _holds_double,
     "DECIMAL": is_plain_number,
+}
+
+
+# Both, for a single value and for a whole column
+
+
+def notation_of(column: Column, kind: str, zone: Zone) -> Notation:
+    """The notation of a column, whose values are strings or may stand without quotes.
+
+    Args:
+        column: it has the logical type.
+        kind: its DataHub type.
+        zone: the zone of wall clocks that stand as TIMESTAMP.
+    """
+    return Notation(
+        "text",
+        reader(kind, column.type, zone),
+        writer(column, kind, zone),
+        _reads(kind, column.type, zone),
+        _writes(kind, column.type, zone),
+    )
+
+
+def _reads(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
+    natural = LOGICAL[kind].kind == logical.kind
+    if kind == "STRING":
+        return declared_form(logical)
+    if kind == "TIMESTAMP":
+        if natural:
+            return units_to_instants(6)
+        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
+        return units_to_wall_clocks(6) if in_utc else None
+    if kind == "BOOLEAN":
+        return WORDS if natural else None
+    if kind in INTEGERS:
+        return WHOLE_DIGITS if check_for(logical) is None else whole_form(logical)
+    if natural and kind == "FLOAT":
+        return None
+    return declared_form(logical) if logical.kind in _DECLARED or logical.is_integer else None
+
+
+_DECLARED = frozenset({"decimal", "number", "float64"})
+
+
+def _writes(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
+    if kind == "TIMESTAMP":
+        if logical.kind == "timestamptz":
+            return instants_to_units(6)
+        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
+        return wall_clocks_to_units(6) if in_utc else None
+    return _WRITES.get(kind)
+
+
+_WRITES = {
+    **{name: integers(*INTEGER_RANGE[kind]) for name, kind in INTEGERS.items()},
+    "DECIMAL": DIGITS,
+    "DOUBLE": SHORT_FLOATS,
+    "BOOLEAN": WORDS,
 }

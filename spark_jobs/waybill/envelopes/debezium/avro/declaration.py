@@ -48,6 +48,6 @@ ENVELOPE = Envelope(
     key_by="an Avro record of the key columns; none for a table without key",
     moves_apart=True,
     mark=Named("waybill.avro.framing:mark"),
-    bulk_reader=Named("waybill.envelopes.debezium.avro.bulk_reading:DebeziumAvroReader"),
-    bulk_writer=Named("waybill.envelopes.debezium.avro.bulk_writing:DebeziumAvroWriter"),
+    bulk_reader=Named("waybill.envelopes.debezium.avro.bulk.reading:DebeziumAvroReader"),
+    bulk_writer=Named("waybill.envelopes.debezium.avro.bulk.writing:DebeziumAvroWriter"),
 )

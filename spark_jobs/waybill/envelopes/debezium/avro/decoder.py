@@ -181,7 +181,7 @@ class DebeziumAvroDecoder:
             try:
                 change = self._as_before(message, value, ids, way)
             except (*READ_ERRORS, RecursionError, Refusal):
-                change = None  # the long way below finds out what is wrong
+                change = None  # the exact way below finds out what is wrong
             if change is not None:
                 return [change]
         return self._read(message, value, ids, self.events.decode)
@@ -207,7 +207,7 @@ class DebeziumAvroDecoder:
         return changes
 
     def way_of(self, message: Message) -> Way | None:
-        """What read a message that was read last; None where it took the long way."""
+        """What read a message that was read last; None where it took the exact way."""
         ids = None if message.value is None else _ids(message, message.value)
         return None if ids is None else self._ways.get(ids)
 
@@ -309,7 +309,7 @@ class DebeziumAvroDecoder:
         )
 
     def _learn(self, message: Message, ids: _Ids, changes: list[Change]) -> None:
-        """Take the short way for the next messages that are like this one."""
+        """Take the known-table way for the next messages that are like this one."""
         plan = self.events.plan_of(message.topic)
         if len(changes) != 1 or plan is None or changes[0].schema is not plan.schema:
             return

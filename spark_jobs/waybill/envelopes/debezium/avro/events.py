@@ -1,8 +1,8 @@
-"""The short way of `debezium-avro`: from Avro data to the images of a row, without JSON between.
+"""The known-table way of `debezium-avro`: from Avro to the images of a row, without JSON between.
 
 What a column's type means is decided by the plan that the JSON of an event of the same schema led
 to; here it is compiled for Avro's values. Whatever does not fit raises an error or gives None, and
-takes the long way, which looks at everything and says what is wrong.
+takes the exact way, which looks at everything and says what is wrong.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from waybill.avro.column_forms import TEXTS, counted, integers
 from waybill.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.avro.repeated_values import block_reader, pair_reader
 from waybill.avro.schema import Node, without_null
-from waybill.envelopes.debezium import text_values
 from waybill.envelopes.debezium.control_events import COUNTS, TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
+from waybill.envelopes.debezium.values import texts as text_values
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
 from waybill.values.generated import function
@@ -28,8 +28,8 @@ from waybill.values.values import base64_bytes, base64_text, float32_value, floa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from waybill.envelopes.debezium.readings import ColumnReading
     from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.envelopes.debezium.values.readings import ColumnReading
 
 _SOURCE = {field.name: field.type for field in msgspec.structs.fields(Source)}
 _SAMPLES: dict[str, Any] = {
@@ -236,7 +236,7 @@ def _leaf(node: Node, reading: ColumnReading) -> Leaf:
         if leaf is not None:
             return leaf
     if kind in ("string", "enum") and _takes("", reading.wire):
-        text = TEXTS if convert is None else reading.column
+        text = TEXTS if convert is None else reading.texts
         form = text if kind == "string" else None
         return Leaf(convert, mark=_only(reading.marks), column=form)
     if kind in ("bytes", "fixed") and _takes("", reading.wire):
@@ -255,7 +255,7 @@ def _integer(kind: str, reading: ColumnReading, convert: Callable[[int], Any]) -
     if _takes(-end, wire) and _takes(end - 1, wire):
         if reading.quick == "str":
             return Leaf(integer=True)
-        form = reading.column
+        form = reading.counts
         return Leaf(convert, column=None if form is None else counted(form))
     if reading.type.is_integer:
         low, high = INTEGER_RANGE[reading.type.kind]

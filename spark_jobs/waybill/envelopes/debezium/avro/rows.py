@@ -1,4 +1,4 @@
-"""The short way of writing `debezium-avro`: the rows of a table into Avro, without JSON between.
+"""Writes `debezium-avro` in the known-table way: rows of a table into Avro, without JSON between.
 
 It takes what `debezium-json` makes of the images before it writes them as JSON, and the same rules
 decide everything else. Functions are made once for a schema; their source holds nothing but

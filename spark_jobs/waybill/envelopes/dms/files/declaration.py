@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from waybill.envelopes.dms.files.decoder import DmsFilesReadSettings
-from waybill.envelopes.dms.files.encoder import DmsFilesWriteSettings
+from waybill.envelopes.dms.files.settings import DmsFilesReadSettings, DmsFilesWriteSettings
 from waybill.envelopes.dms.values import SEQUENCE_DIGITS
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.protocol import Envelope, Named
@@ -39,8 +38,8 @@ ENVELOPE = Envelope(
     },
     decoder=Named("waybill.envelopes.dms.files.decoder:DmsFilesDecoder"),
     encoder=Named("waybill.envelopes.dms.files.encoder:DmsFilesEncoder"),
-    bulk_reader=Named("waybill.envelopes.dms.bulk_reading:DmsFilesReader"),
-    bulk_writer=Named("waybill.envelopes.dms.bulk_writing:DmsFilesWriter"),
+    bulk_reader=Named("waybill.envelopes.dms.files.bulk:DmsFilesReader"),
+    bulk_writer=Named("waybill.envelopes.dms.files.bulk:DmsFilesWriter"),
     decode_settings=DmsFilesReadSettings,
     encode_settings=DmsFilesWriteSettings,
     key_by="the table as a JSON object of schema-name and table-name, because a row names none",

@@ -7,22 +7,16 @@ table nor its key: the folder does, and `tables` of the migration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
-from pydantic import Field, field_validator, model_validator
 
 from waybill.caches import Bounded
 from waybill.envelopes.dms.files.rows import ROWS, FileTable, file_change, sequence_of
+from waybill.envelopes.dms.files.settings import MAX_PARTS, OPERATION, DmsFilesReadSettings
 from waybill.envelopes.dms.images import parted, refuse_before, refuse_disagreement
-from waybill.envelopes.dms.values import (
-    FILES,
-    DmsFilesSettings,
-    contradicted,
-    micros_of,
-    style_of,
-)
+from waybill.envelopes.dms.values import FILES, contradicted, micros_of, style_of
 from waybill.envelopes.memory.remembering import Remembering
 from waybill.errors import Refusal
 from waybill.records import Change, skipped
@@ -33,61 +27,10 @@ if TYPE_CHECKING:
     from waybill.records import Message
     from waybill.tables import TableName, TableRules
 
-OPERATION = "Op"
-"""The column that tells what happened to a row."""
-_MAX_PARTS = 3
-"""Of the name of a table: database, schema and table."""
 _json = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _NULL = Raw(b"null")
 _decode_text = msgspec.json.Decoder(str | None).decode
-
-
-class DmsFilesReadSettings(DmsFilesSettings):
-    """Settings for reading DMS's files."""
-
-    table: str = Field(
-        default="",
-        description="The table of the rows, database.table; empty: the last two parts of the "
-        "topic's name.",
-    )
-    timestamp_column: str = Field(
-        default="",
-        description="Column with the time of the commit (TimestampColumnName of the endpoint), "
-        "which is not a column of the table.",
-    )
-    sequence_column: str = Field(
-        default="",
-        description="Column with the order of the changes, made from the header AR_H_CHANGE_SEQ, "
-        "which is not a column of the table.",
-    )
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether rows have a column with their order."""
-        return bool(self.sequence_column)
-
-    @model_validator(mode="after")
-    def _two_columns(self) -> Self:
-        _apart(self.timestamp_column, self.sequence_column)
-        return self
-
-    @field_validator("table")
-    @classmethod
-    def _name(cls, name: str) -> str:
-        parts = name.split(".")
-        if name and (len(parts) > _MAX_PARTS or "" in parts):
-            raise ValueError(f"{name!r} is not the name of a table: database.table")
-        return name
-
-
-def _apart(timestamp_column: str, sequence_column: str) -> None:
-    """See that a column holds one thing only."""
-    if OPERATION in (timestamp_column, sequence_column):
-        raise ValueError(f"column {OPERATION!r} holds what happened to the row and nothing else")
-    if timestamp_column and timestamp_column == sequence_column:
-        message = f"timestamp_column and sequence_column both name {timestamp_column!r}"
-        raise ValueError(f"{message}: a column holds one of the two, rename or empty the other")
 
 
 class DmsFilesDecoder(Remembering):
@@ -223,7 +166,7 @@ class DmsFilesDecoder(Remembering):
         if not parts[-1]:
             raise Refusal("shape", "neither message key nor topic names the row's table; set table")
         database = parts[0] if len(parts) > 1 else None
-        return database or None, parts[1] if len(parts) == _MAX_PARTS else None, parts[-1]
+        return database or None, parts[1] if len(parts) == MAX_PARTS else None, parts[-1]
 
 
 class TableKey(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):

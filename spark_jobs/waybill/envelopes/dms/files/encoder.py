@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Any
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
-from waybill.envelopes.dms.files.decoder import _LETTERS, OPERATION, _apart, _json
+from waybill.envelopes.dms.files.decoder import _LETTERS, _json
+from waybill.envelopes.dms.files.settings import OPERATION, DmsFilesWriteSettings
 from waybill.envelopes.dms.values import (
     FILES,
     SEQUENCE_DIGITS,
-    DmsFilesSettings,
     check_names,
     key_alone,
     style_of,
     time_text,
 )
-from waybill.envelopes.sequence.written import PackedSequence, PackedSettings
+from waybill.envelopes.sequence.written import PackedSequence
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
@@ -29,25 +27,6 @@ from waybill.values.temporal import blank_from_iso
 
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
-
-
-class DmsFilesWriteSettings(DmsFilesSettings, PackedSettings):
-    """Settings for writing DMS's files."""
-
-    timestamp_column: str = Field(
-        default="",
-        description="Name of a column with the time of the change; empty: it is left out.",
-    )
-    sequence_column: str = Field(
-        default="",
-        description="Name of a column with the order of the changes, 35 digits as in "
-        "AR_H_CHANGE_SEQ; empty: it is left out.",
-    )
-
-    @model_validator(mode="after")
-    def _two_columns(self) -> Self:
-        _apart(self.timestamp_column, self.sequence_column)
-        return self
 
 
 class DmsFilesEncoder:

@@ -1,4 +1,4 @@
-"""Rows of DMS's files: the fast way of reading them, and the changes that they are."""
+"""Rows of DMS's files: the known-table way of reading them, and the changes that they are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Place = tuple[int | None, tuple[int, ...] | None]
 
 
 class FileTable:
-    """The fast way: rows whose columns are all known.
+    """The known-table way: rows whose columns are all known.
 
     Args:
         reader: reads them.
@@ -47,7 +47,7 @@ class FileTable:
         self.timed, self.ordered = bool(time), bool(order)
 
     def read(self, message: Message, value: bytes) -> Change | None:
-        """The change of a row of this table; None if it needs a closer look."""
+        """The change of a row of this table; None if it has to be read exactly."""
         parsed = self.decode(value)
         if parsed is None:
             return None

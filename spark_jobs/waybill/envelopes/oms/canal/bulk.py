@@ -16,7 +16,7 @@ from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
 from waybill.bulk.values import changed_columns, column, names, own, source_or_queue_times
 from waybill.caches import Bounded
 from waybill.envelopes.canal.bulk import CanalReader
-from waybill.envelopes.oms.bulk_rows import (
+from waybill.envelopes.oms.bulk import (
     Cells,
     cells,
     may_look_untouched,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from waybill.bulk.column_codecs import ColumnWriter
     from waybill.bulk.field_map import FieldMap, Sample
     from waybill.bulk.rows import Columns, Rows
-    from waybill.envelopes.oms.bulk_rows import ColumnReaders
+    from waybill.envelopes.oms.bulk import ColumnReaders
     from waybill.envelopes.oms.canal.decoder import OmsCanalDecoder
     from waybill.envelopes.oms.canal.encoder import OmsCanalEncoder
     from waybill.envelopes.oms.typed import TypedTables

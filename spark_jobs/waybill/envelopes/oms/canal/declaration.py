@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waybill.envelopes.canal.encoder import WITHOUT_STATEMENTS
-from waybill.envelopes.oms.canal.encoder import OmsCanalWriteSettings
+from waybill.envelopes.oms.canal.settings import OmsCanalWriteSettings
 from waybill.envelopes.oms.settings import OmsReadSettings
 from waybill.protocol import Envelope, Named
 

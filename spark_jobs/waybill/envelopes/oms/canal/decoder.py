@@ -25,7 +25,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.counting import counted
-from waybill.envelopes.canal.decoder import (
+from waybill.envelopes.canal.tables import refuse_unstated
+from waybill.envelopes.canal.text_rows import (
     EVENTS,
     ROWS,
     FlatMessage,
@@ -34,7 +35,6 @@ from waybill.envelopes.canal.decoder import (
     no_event,
     refuse_old,
 )
-from waybill.envelopes.canal.tables import refuse_unstated
 from waybill.envelopes.memory.known_tables import FastByTable
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
@@ -165,7 +165,7 @@ def _typed(raw: Raw, shape: Any, name: str) -> Any:
 
 
 class _TableDecoder:
-    """A table of messages that name these types and this key, and the fast way to read them."""
+    """A table of messages that name these types and this key, and what reads them."""
 
     def __init__(self, flat: FlatMessage, found: TypedTable) -> None:
         self.database, self.table = flat.database, flat.table or ""
@@ -198,7 +198,7 @@ class _TableDecoder:
         )
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The changes of a message of this table; None if it needs a closer look.
+        """The changes of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

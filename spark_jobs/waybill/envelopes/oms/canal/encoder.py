@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.caches import Bounded
-from waybill.envelopes.canal.encoder import CanalEventSettings, carried_by, count_losses
+from waybill.envelopes.canal.encoder import carried_by, count_losses
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.settings import OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
+from waybill.envelopes.oms.writers import keep_changed
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import truncate_of, truncate_statement
 from waybill.envelopes.unchanged import one_column
@@ -31,6 +30,8 @@ from waybill.values.generated import fill
 from waybill.values.json_rows import RowWriter
 
 if TYPE_CHECKING:
+    from waybill.envelopes.oms.canal.settings import OmsCanalWriteSettings
+    from waybill.envelopes.oms.settings import OmsWriteSettings
     from waybill.records import Change, TableSchema
 
 _ROW_TYPES = {
@@ -41,10 +42,6 @@ _ROW_TYPES = {
     "delete": b"DELETE",
 }
 _json = msgspec.json.Encoder().encode
-
-
-class OmsCanalWriteSettings(OmsWriteSettings, CanalEventSettings):
-    """Settings for writing messages of the Canal format."""
 
 
 class OmsCanalEncoder:

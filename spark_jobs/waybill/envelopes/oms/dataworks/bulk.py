@@ -17,7 +17,7 @@ from waybill.bulk.field_map import BulkReader, FieldMap, IntegerSlot, Sample
 from waybill.bulk.templates import BulkWriter, Get, TemplateFields
 from waybill.bulk.values import carried, column, field_of, names, sequences, times
 from waybill.caches import Bounded
-from waybill.envelopes.oms.bulk_rows import (
+from waybill.envelopes.oms.bulk import (
     Cells,
     cells,
     decided_by,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Block, Path
     from waybill.bulk.column_codecs import ColumnWriter
     from waybill.bulk.rows import Columns, Extra, Rows
-    from waybill.envelopes.oms.bulk_rows import ColumnReaders
+    from waybill.envelopes.oms.bulk import ColumnReaders
     from waybill.envelopes.oms.dataworks.decoder import OmsDataworksDecoder
     from waybill.envelopes.oms.dataworks.encoder import OmsDataworksEncoder
     from waybill.records import Change, TableSchema

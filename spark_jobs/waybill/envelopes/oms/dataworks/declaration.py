@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from waybill.envelopes.oms.dataworks.encoder import OmsDataworksWriteSettings
+from waybill.envelopes.oms.dataworks.settings import OmsDataworksWriteSettings
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.sequence.written import POSITIONS

@@ -152,7 +152,7 @@ _Times: Any = strict(MOMENTS)
 
 
 class _TableDecoder:
-    """A table of messages that name these types and this key, and the fast way to read them."""
+    """A table of messages that name these types and this key, and what reads them."""
 
     def __init__(self, source: Source, found: TypedTable, in_messages: bool) -> None:
         self.in_messages = in_messages
@@ -181,7 +181,7 @@ class _TableDecoder:
         return KnownMessage(strict(members))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look.
+        """The change of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

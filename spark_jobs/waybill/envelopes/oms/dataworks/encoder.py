@@ -8,18 +8,16 @@ settings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
-from pydantic import Field
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import kind_of
 from waybill.envelopes.datahub.blob.operations import is_row_statement
 from waybill.envelopes.oms.dataworks.values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.sequence.written import DATAWORKS_DIGITS, WrittenSequence, goes_without
@@ -29,9 +27,10 @@ from waybill.errors import Refusal
 from waybill.protocol import Encoded
 from waybill.sequence_layout import OWN
 from waybill.values.json_rows import RowWriter
-from waybill.values.temporal import ZoneName, zone_named
+from waybill.values.temporal import zone_named
 
 if TYPE_CHECKING:
+    from waybill.envelopes.oms.dataworks.settings import OmsDataworksWriteSettings
     from waybill.records import Change, TableSchema
 
 _OPS = {
@@ -49,28 +48,6 @@ _ROWS = frozenset({"INSERT", "UPDATE", "DELETE"})
 _OURS = b'{"dataworks":'
 _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
-
-
-class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
-    """Settings for writing DataWorks messages."""
-
-    whole_rows: ClassVar[bool] = False
-
-    times: Literal["oms", "milliseconds"] = Field(
-        default="oms",
-        description="DATETIME and TIMESTAMP as OMS writes them elsewhere (`oms`), or as a number "
-        "of milliseconds since 1970 with 9 digits of nanoseconds after a point.",
-    )
-    timezone: ZoneName = Field(
-        default="UTC",
-        description="Time zone (IANA name) of DATETIME columns that are written as milliseconds.",
-    )
-    db_type: str | None = Field(
-        default=None,
-        min_length=1,
-        description="`dbType` of messages whose source names none, e.g. `oracle`. Left out, it is "
-        "`mysql` where the source names types of MySQL, and null otherwise.",
-    )
 
 
 class Carried(msgspec.Struct, gc=False, omit_defaults=True):

@@ -33,7 +33,7 @@ from waybill.bulk.field_map import BulkReader, FieldMap, IntegerSlot, Sample
 from waybill.bulk.templates import BulkWriter, Get, TemplateFields
 from waybill.bulk.values import carried, column, field_of, names, nulls, times
 from waybill.caches import Bounded
-from waybill.envelopes.oms.bulk_rows import (
+from waybill.envelopes.oms.bulk import (
     DECIDED_BITS,
     decided_by,
     may_look_untouched,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra, Rows
-    from waybill.envelopes.oms.bulk_rows import Cells
+    from waybill.envelopes.oms.bulk import Cells
     from waybill.envelopes.oms.default.decoder import OmsDefaultDecoder
     from waybill.envelopes.oms.default.encoder import OmsDefaultEncoder, OmsWriter
     from waybill.records import Change, Message, TableSchema
@@ -189,7 +189,7 @@ def _nothing(_: Block, __: Places) -> Extra:
 
 
 def _take(kind: LogicalType, earlier: bool) -> ColumnReader | None:
-    """How the values of a type are read; None for those that are read one by one."""
+    """How the values of a type are read; None for those that are read individually."""
     notation = notation_of(kind, earlier)
     wire, read = notation.wire, notation.read
     if wire in INTEGER_RANGE:

@@ -72,7 +72,7 @@ class _Record(msgspec.Struct, gc=False):
 
 
 Row = dict[str, Raw] | None
-"""An image on the slow way."""
+"""An image in the exact way."""
 
 _json = msgspec.json.Encoder().encode
 _decode_record = msgspec.json.Decoder(_Record).decode

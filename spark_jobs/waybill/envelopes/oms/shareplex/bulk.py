@@ -43,7 +43,7 @@ from waybill.bulk.values import (
 )
 from waybill.caches import Bounded
 from waybill.envelopes.memory.bulk import RememberingReader
-from waybill.envelopes.oms.bulk_rows import (
+from waybill.envelopes.oms.bulk import (
     DECIDED_BITS,
     Cells,
     cells,
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
-    from waybill.envelopes.oms.bulk_rows import ColumnReaders
+    from waybill.envelopes.oms.bulk import ColumnReaders
     from waybill.envelopes.oms.shareplex.decoder import OmsShareplexDecoder
     from waybill.envelopes.oms.shareplex.encoder import OmsShareplexEncoder
     from waybill.records import Change, TableSchema
@@ -150,7 +150,7 @@ class OmsShareplexReader(RememberingReader):
         )
 
     def _check(self, sample: Sample, schema: TableSchema) -> Callable[[Rows], Mask] | None:
-        """What tells rows whose `rowid` needs a closer look; None where it is not compared."""
+        """What tells rows whose `rowid` is converted exactly; None where it is not compared."""
         if not schema.key or not is_compared(schema):
             return None
         name = sample.json(sample.slots["meta", "table"])
@@ -210,7 +210,7 @@ def _named(sample: Sample) -> set[str]:
 
 
 def _is_usual(sample: Sample) -> bool:
-    """Whether the decoder reads such messages the fast way, once it knows their table."""
+    """Whether the decoder reads such messages the known-table way, once it knows their table."""
     fields = _decode(sample.value)
     if (
         not fields.keys() <= {"data", "meta", "key"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
-from waybill.envelopes.oms.shareplex.decoder import OmsShareplexReadSettings
-from waybill.envelopes.oms.shareplex.encoder import OmsShareplexWriteSettings
+from waybill.envelopes.oms.shareplex.settings import (
+    OmsShareplexReadSettings,
+    OmsShareplexWriteSettings,
+)
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.protocol import Envelope, Named
 from waybill.sequence_layout import SequenceLayout

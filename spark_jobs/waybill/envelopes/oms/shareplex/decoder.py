@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
-from pydantic import Field
 
 from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.row_ids import check_row_id
-from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.shareplex.encoder import (
     only_key,
 )
@@ -38,12 +36,14 @@ from waybill.sequence_layout import optional
 from waybill.values.generated import function, overlay
 from waybill.values.json_rows import Readers, RowReader, row_of
 from waybill.values.known_messages import KnownMessage, strict
+from waybill.values.row_functions import picked
 from waybill.values.temporal import utc_from_wall, zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.envelopes.oms.shareplex.settings import OmsShareplexReadSettings
     from waybill.records import Message
     from waybill.tables import TableName, TableRules
 
@@ -76,21 +76,7 @@ _Meta: type[Any] = msgspec.defstruct(
     gc=False,
 )
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in (*_CARRIED, "table")], gc=False)
-_carried_of = function(
-    "carried(meta, table)",
-    [f"return Carried({', '.join(f'meta.{name}' for name in _CARRIED)}, table)"],
-    {"Carried": _Carried},
-)
-
-
-class OmsShareplexReadSettings(ZonedSequencedReadSettings):
-    """Settings for reading SharePlex messages."""
-
-    tenants: bool = Field(
-        default=False,
-        description="Names of tables begin with that of a tenant: tenant.database.table. It is "
-        "part of the database's name unless `tenant` names it.",
-    )
+_carried_of = picked(_Carried, _CARRIED, "table")
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -178,7 +164,7 @@ class OmsShareplexDecoder(FastRemembering["_TableDecoder"]):
 
 
 class _TableDecoder:
-    """A table whose columns are known, and the fast way to read its messages."""
+    """A table whose columns are known, and the known-table way to read its messages."""
 
     def __init__(self, name: str, reader: RowReader, decoder: OmsShareplexDecoder) -> None:
         self.name = name
@@ -200,7 +186,7 @@ class _TableDecoder:
         return KnownMessage(strict({"data": row, "meta": meta, "key": row | UnsetType | None}))
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look.
+        """The change of a message of this table; None if it has to be read exactly.
 
         Raises:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.

@@ -8,20 +8,18 @@ has no sequence of one number, `rowid` is the table's name and the values of its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
-from pydantic import Field
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
-from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation
+from waybill.envelopes.oms.writers import keep_changed
 from waybill.envelopes.sequence.written import OMS_DIGITS, WrittenSequence
 from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.errors import Refusal
@@ -29,11 +27,12 @@ from waybill.protocol import Encoded
 from waybill.sequence_layout import OWN
 from waybill.values.generated import function
 from waybill.values.json_rows import RowWriter
-from waybill.values.temporal import ZoneName, zone_named
+from waybill.values.temporal import zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.envelopes.oms.shareplex.settings import OmsShareplexWriteSettings
     from waybill.records import Change, TableSchema
 
 _OPS = {"insert": "ins", "upsert": "ins", "read": "ins", "update": "upd", "delete": "del"}
@@ -41,22 +40,6 @@ _LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transac
 _OURS = b'{"shareplex":'
 
 _json = msgspec.json.Encoder().encode
-
-
-class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
-    """Settings for writing SharePlex messages."""
-
-    whole_rows: ClassVar[bool] = False
-
-    tenants: bool = Field(
-        default=False,
-        description="Names of databases may be tenant.database, and readers are set so.",
-    )
-    timezone: ZoneName = Field(
-        default="UTC",
-        description="Time zone (IANA name) of the times of changes; the messages name none. Where "
-        "it is that of what is read, `time` stays as it was.",
-    )
 
 
 class Carried(msgspec.Struct, gc=False):

@@ -1,0 +1,1 @@
+"""Databus in bulk, both forms."""

@@ -1,0 +1,1 @@
+"""Debezium's Avro in bulk."""

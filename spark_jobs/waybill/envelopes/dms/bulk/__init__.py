@@ -1,0 +1,1 @@
+"""AWS DMS in bulk, records and files."""

@@ -1,0 +1,1 @@
+"""IBM CDC in bulk."""
