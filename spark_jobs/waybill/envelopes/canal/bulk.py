@@ -66,7 +66,7 @@ class CanalReader(BulkReader):
     def __init__(self, decoder: CanalDecoder) -> None:
         self._zone = decoder.zone
         self._sql_types = decoder.table_class.sql_types
-        self._takes: Bounded[TableSchema, tuple[ColumnReader, ...]] = Bounded()
+        self._readers: Bounded[TableSchema, tuple[ColumnReader, ...]] = Bounded()
         self._types: Bounded[TableSchema, SqlTypes] = Bounded()
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
@@ -114,10 +114,10 @@ class CanalReader(BulkReader):
 
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         """The columns of one of the rows; None if one cannot be read in bulk."""
-        takes = self._takes.get(schema)
-        if takes is None:
-            takes = self._takes[schema] = tuple(_take(c, self._zone) for c in schema.columns)
-        return sample.cells(path, takes, schema.names)
+        readers = self._readers.get(schema)
+        if readers is None:
+            readers = self._readers[schema] = tuple(_take(c, self._zone) for c in schema.columns)
+        return sample.cells(path, readers, schema.names)
 
     def _images(
         self, sample: Sample, change: Change, row: Cells, old: Cells
@@ -186,8 +186,9 @@ class _TableWriter:
     def __init__(self, schema: TableSchema, encoder: CanalEncoder) -> None:
         zone = encoder.zone
         texts = [encoder.text_of(schema, column) for column in schema.columns]
-        self.puts = tuple(
-            _put(column, text, zone) for column, text in zip(schema.columns, texts, strict=True)
+        self.writers = tuple(
+            _column_writer(column, text, zone)
+            for column, text in zip(schema.columns, texts, strict=True)
         )
         named = tuple(
             Column(c.name, c.type, text) for c, text in zip(schema.columns, texts, strict=True)
@@ -196,7 +197,7 @@ class _TableWriter:
         self.types = encoder.sql_types(intern_schema(None, None, schema.table, named))
 
 
-def _put(column: Column, mysql: str, zone: ZoneInfo) -> ColumnWriter:
+def _column_writer(column: Column, mysql: str, zone: ZoneInfo) -> ColumnWriter:
     notation = notation_of(column.type, mysql, zone)
     if notation.write is None:
         return WRITE_TEXT
@@ -244,7 +245,7 @@ class CanalWriter(BulkWriter):
         """The values of the one message of a row."""
         if rows.moved_from is not None:
             return None
-        schema, puts = rows.schema, self._table(rows.schema).puts
+        schema, writers = rows.schema, self._table(rows.schema).writers
         gone = rows.operation == "delete"
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("id",): _id, ("ts",): _ts}
         if rows.tables is not None:
@@ -252,9 +253,9 @@ class CanalWriter(BulkWriter):
         if rows.transaction is not None and carried(rows, "canal"):
             values["gtid",] = transactions
         for i, name in enumerate(schema.names):
-            values["data", 0, name] = column(not gone, i, puts[i])
+            values["data", 0, name] = column(not gone, i, writers[i])
             if rows.operation == "update" and rows.before is not None:
-                values["old", 0, name] = column(False, i, puts[i])
+                values["old", 0, name] = column(False, i, writers[i])
         return [TemplateFields(values, _constant, key_array(rows))]
 
 

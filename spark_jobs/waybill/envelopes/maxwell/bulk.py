@@ -186,7 +186,7 @@ class _TableWriter:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, style: Style) -> None:
-        self.puts = tuple(writer_of(column.type, style) for column in schema.columns)
+        self.writers = tuple(writer_of(column.type, style) for column in schema.columns)
         self.loses_types = loses_types(schema, style)
 
 
@@ -237,9 +237,9 @@ class MaxwellWriter(BulkWriter):
     def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         table, schema = self._table(rows.schema), rows.schema
-        if rows.moved_from is not None or None in table.puts:
+        if rows.moved_from is not None or None in table.writers:
             return None
-        puts = [put for put in table.puts if put is not None]
+        writers = [column_writer for column_writer in table.writers if column_writer is not None]
         gone = rows.operation == "delete"
         found: dict[Path, Get] = {("ts",): _ts, ("xid",): _xid}
         constant = set(_NAMES)
@@ -253,14 +253,14 @@ class MaxwellWriter(BulkWriter):
         elif rows.sequence is not None:
             found["position",] = _position
         for i, name in enumerate(schema.names):
-            found["data", name] = column(not gone, i, puts[i])
+            found["data", name] = column(not gone, i, writers[i])
             if rows.operation == "update" and rows.before is not None:
-                found["old", name] = column(False, i, puts[i])
+                found["old", name] = column(False, i, writers[i])
         keys = dict(_TABLE_NAMES)
         if rows.tables is not None:
             found |= _TABLE_NAMES
         for i, place in enumerate(schema.key_places if schema.key else ()):
-            value = column(not gone, place, puts[place])
+            value = column(not gone, place, writers[place])
             found["primary_key", i] = value
             keys[f"pk.{schema.names[place]}",] = value
         return [TemplateFields(found, lambda path: path[0] in constant, keys)]

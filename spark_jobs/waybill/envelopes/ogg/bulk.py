@@ -158,7 +158,7 @@ class _TableWriter:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self.puts = tuple(writer_of(column.type, STYLE) for column in schema.columns)
+        self.writers = tuple(writer_of(column.type, STYLE) for column in schema.columns)
         self.loses_types = loses_types(schema, STYLE)
 
 
@@ -198,7 +198,7 @@ class OggWriter(BulkWriter):
         """The values of the one message of a row."""
         if rows.moved_from is not None or rows.operation not in TYPES:
             return None
-        puts = self._table(rows.schema).puts
+        writers = self._table(rows.schema).writers
         gone = rows.operation == "delete"
         found = {} if rows.tables is None else dict(_TABLE_NAME)
         constant = set(_NAMES)
@@ -215,12 +215,12 @@ class OggWriter(BulkWriter):
             if image is None or not (both or is_after is not gone):
                 continue
             for i, (name, texts) in enumerate(zip(rows.schema.names, image, strict=True)):
-                put = puts[i]
+                column_writer = writers[i]
                 if texts is None:
                     continue
-                if put is None:
+                if column_writer is None:
                     return None
-                found["after" if is_after else "before", name] = column(is_after, i, put)
+                found["after" if is_after else "before", name] = column(is_after, i, column_writer)
         return [TemplateFields(found, lambda path: path[0] in constant, key_array(rows))]
 
 

@@ -85,10 +85,10 @@ class ColumnReaders(NamedTuple):
 
 def readers_of(schema: TableSchema, style: Style) -> tuple[ColumnReaders, ...]:
     """How the columns of a table are read all of whose types are stated or declared."""
-    return tuple(_takes(column.type, style) for column in schema.columns)
+    return tuple(_column_readers(column.type, style) for column in schema.columns)
 
 
-def _takes(kind: LogicalType, style: Style) -> ColumnReaders:
+def _column_readers(kind: LogicalType, style: Style) -> ColumnReaders:
     notation = notation_of(kind, style)
     read = notation.read
     if notation.reads == WHOLE_DIGITS:
@@ -124,11 +124,11 @@ def _by_literal(read: Callable[[str], str | None], quoted: bool) -> Convert:
 
 
 def cells(
-    sample: Sample, path: Path, takes: tuple[ColumnReaders, ...], names: tuple[str, ...]
+    sample: Sample, path: Path, readers: tuple[ColumnReaders, ...], names: tuple[str, ...]
 ) -> Cells | None:
     """The columns of an image; None if a value of it cannot be read in bulk."""
     fitting: list[ColumnReader | None] = []
-    for name, ways in zip(names, takes, strict=True):
+    for name, ways in zip(names, readers, strict=True):
         slot = sample.slots.get((*path, name))
         fitting.append(None if slot is None else ways.of(sample.kinds[slot]))
     return sample.cells(path, tuple(fitting), names)

@@ -124,7 +124,7 @@ class TidbWriter(CanalWriter):
         """The values of the one message of a row."""
         if rows.moved_from is not None:
             return None
-        schema, puts = rows.schema, self._table(rows.schema).puts
+        schema, writers = rows.schema, self._table(rows.schema).writers
         gone = rows.operation == "delete"
         before = rows.before if rows.operation == "update" else None
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("ts",): _ts}
@@ -134,9 +134,9 @@ class TidbWriter(CanalWriter):
         if rows.tables is not None:
             values |= _NAMES
         for i, name in enumerate(schema.names):
-            values["data", 0, name] = column(not gone, i, puts[i])
+            values["data", 0, name] = column(not gone, i, writers[i])
             if before is not None and before[i] is not None:
-                values["old", 0, name] = column(False, i, puts[i])
+                values["old", 0, name] = column(False, i, writers[i])
         return [TemplateFields(values, _constant, key_array(rows))]
 
 

@@ -55,7 +55,7 @@ class DatabusReader(BulkReader):
 
     def __init__(self, decoder: EventDecoder, scanner: type[EventScanner]) -> None:
         self._decoder = decoder
-        self._takes: Bounded[RowPlan, tuple[ColumnReader | None, ...]] = Bounded()
+        self._readers: Bounded[RowPlan, tuple[ColumnReader | None, ...]] = Bounded()
         versions = decoder.settings.schema_ids == "version"
         self._known = _numbered(decoder, versions)
         self._scanner = self.scanner = scanner(self._schema, versions)
@@ -103,14 +103,14 @@ class DatabusReader(BulkReader):
 
     def _row(self, sample: Sample, plan: RowPlan) -> tuple[ColumnSlot | None, ...] | None:
         """The columns of a row; None if one of them cannot be read in bulk."""
-        takes = self._takes.get(plan)
-        if takes is None:
-            takes = self._takes[plan] = tuple(
+        readers = self._readers.get(plan)
+        if readers is None:
+            readers = self._readers[plan] = tuple(
                 reader_of(field.node, leaf)
                 for field, leaf in zip(plan.node.fields, plan.leaves, strict=True)
             )
         cells: list[ColumnSlot | None] = [None] * len(plan.schema.columns)
-        for field, take, at in zip(plan.node.fields, takes, plan.places, strict=True):
+        for field, take, at in zip(plan.node.fields, readers, plan.places, strict=True):
             slot = sample.slots.get((field.name,))
             if slot is None or take is None:
                 return None

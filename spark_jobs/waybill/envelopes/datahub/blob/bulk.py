@@ -98,21 +98,23 @@ class BlobReader(BulkReader):
 
     def __init__(self, decoder: BlobDecoder) -> None:
         self._zone = decoder.zone
-        self._takes: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
+        self._readers: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row."""
         schema, slots = change.schema, sample.slots
         if change.operation not in ROW_OPERATIONS:
             return None
-        takes = self._takes.get(schema)
-        if takes is None:
-            takes = self._takes[schema] = tuple(_takes(c, self._zone) for c in schema.columns)
+        readers = self._readers.get(schema)
+        if readers is None:
+            readers = self._readers[schema] = tuple(
+                _column_readers(c, self._zone) for c in schema.columns
+            )
         before = after = None
         if change.before is not None:
-            before = _cells(sample, "before", takes, schema.names)
+            before = _cells(sample, "before", readers, schema.names)
         if change.after is not None:
-            after = _cells(sample, "after", takes, schema.names)
+            after = _cells(sample, "after", readers, schema.names)
         if (before is None) is not (change.before is None):
             return None
         if (after is None) is not (change.after is None):
@@ -142,18 +144,18 @@ class BlobReader(BulkReader):
 
 
 def _cells(
-    sample: Sample, image: str, takes: tuple[ColumnReaders, ...], names: tuple[str, ...]
+    sample: Sample, image: str, readers: tuple[ColumnReaders, ...], names: tuple[str, ...]
 ) -> tuple[ColumnSlot | None, ...] | None:
     """The columns of an image; None if a value cannot be read in bulk."""
     fitting: list[ColumnReader | None] = []
     path: Path = ("payload", image, "dataColumn")
-    for name, ways in zip(names, takes, strict=True):
+    for name, ways in zip(names, readers, strict=True):
         slot = sample.slots.get((*path, name))
         fitting.append(None if slot is None else ways.of(sample.kinds[slot]))
     return sample.cells(path, tuple(fitting), names)
 
 
-def _takes(column: Column, zone: Zone) -> ColumnReaders:
+def _column_readers(column: Column, zone: Zone) -> ColumnReaders:
     """How the values of a column are read.
 
     A JSON number of a LONG or DATE is read as an integer, where `-0` is 0: only other integers are
@@ -178,7 +180,7 @@ def _takes(column: Column, zone: Zone) -> ColumnReaders:
     return ColumnReaders(text, number, word)
 
 
-def _put(column: Column, dialect: str, zone: Zone) -> ColumnWriter:
+def _column_writer(column: Column, dialect: str, zone: Zone) -> ColumnWriter:
     """How the values of a column are written."""
     kind = type_for(column, dialect)
     notation = notation_of(column, kind, zone)
@@ -196,7 +198,7 @@ class BlobWriter(BulkWriter):
 
     def __init__(self, encoder: BlobEncoder) -> None:
         self._two, self._zone = encoder.two, encoder.zone
-        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
+        self._writers: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._ids = BulkWrittenSequence(encoder.ids)
 
     def classes(self, rows: Rows) -> Places | None:
@@ -278,14 +280,14 @@ class BlobWriter(BulkWriter):
 
     def _image(self, rows: Rows, after: bool) -> dict[Path, Get]:
         schema = rows.schema
-        puts = self._puts.get(schema)
-        if puts is None:
-            puts = tuple(_put(c, schema.dialect, self._zone) for c in schema.columns)
-            self._puts[schema] = puts
+        writers = self._writers.get(schema)
+        if writers is None:
+            writers = tuple(_column_writer(c, schema.dialect, self._zone) for c in schema.columns)
+            self._writers[schema] = writers
         image = rows.after if after else rows.before
         name = "after" if after else "before"
         return {
-            ("payload", name, "dataColumn", schema.names[i]): column(after, i, puts[i])
+            ("payload", name, "dataColumn", schema.names[i]): column(after, i, writers[i])
             for i, texts in enumerate(image or ())
             if texts is not None
         }

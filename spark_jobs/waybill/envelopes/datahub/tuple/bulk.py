@@ -73,7 +73,7 @@ class TupleReader(RememberingReader):
         super().__init__(decoder)
         self._decoder = decoder
         self._has_schemas = decoder.settings.schemas is not None
-        self._takes: Bounded[Column, ColumnReader] = Bounded()
+        self._readers: Bounded[Column, ColumnReader] = Bounded()
 
     def learner(self) -> TupleReader | None:
         """What reads records to learn from, where earlier ones tell the columns of a table."""
@@ -134,9 +134,9 @@ class TupleReader(RememberingReader):
 
     def _take(self, column: Column, declared: bool, kind: int) -> ColumnReader | None:
         """How a column is read; of one that nobody declared JSON tells the type."""
-        take = self._takes.get(column)
+        take = self._readers.get(column)
         if take is None:
-            take = self._takes[column] = _reader_of(column, self._decoder.zone)
+            take = self._readers[column] = _reader_of(column, self._decoder.zone)
         if self._has_schemas or declared:
             return take
         return take._replace(kinds=take.kinds & (_SAME_KIND[kind] | NOTHING))
@@ -207,7 +207,7 @@ class TupleWriter(BulkWriter):
     def __init__(self, encoder: TupleEncoder) -> None:
         self._encoder = encoder
         self._zone = Zone(encoder.settings.timezone)
-        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
+        self._writers: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._ids = BulkWrittenSequence(encoder.ids)
         self._flagged = Flagged()
 
@@ -289,18 +289,18 @@ class TupleWriter(BulkWriter):
         place = schema.index.get(name)
         if place is None:
             return None
-        puts = self._puts.get(schema)
-        if puts is None:
-            puts = self._puts[schema] = tuple(
+        writers = self._writers.get(schema)
+        if writers is None:
+            writers = self._writers[schema] = tuple(
                 _writer_of(column, table.kinds[column.name], self._zone)
                 for column in schema.columns
             )
         image = rows.after if after else rows.before
         if image is not None and image[place] is not None:
-            return column(after, place, puts[place])
+            return column(after, place, writers[place])
         if after and table.in_order and rows.before and rows.before[place] is not None:
             # Records that hold all columns take from the row before what was not sent.
-            return column(False, place, puts[place])
+            return column(False, place, writers[place])
         return None
 
 

@@ -44,7 +44,7 @@ class DebeziumWriter(BulkWriter):
 
     def __init__(self, encoder: DebeziumEncoder) -> None:
         self._settings = encoder.settings
-        self._puts: Bounded[TableSchema, tuple[ColumnWriter | None, ...]] = Bounded()
+        self._writers: Bounded[TableSchema, tuple[ColumnWriter | None, ...]] = Bounded()
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows whose messages differ in more than values are written on their own."""
@@ -66,21 +66,21 @@ class DebeziumWriter(BulkWriter):
         """The values of the message of a row; of a delete those of the tombstone too."""
         if self._is_left(rows):
             return None
-        puts = self._writers_of(rows)
-        if puts is None:
+        writers = self._writers_of(rows)
+        if writers is None:
             return None
         before, after = rows.before, rows.after
         gone = rows.operation == "delete"
         key = rows.schema.key_places if rows.schema.key else ()
         values: dict[Path, Get] = {}
         keys: dict[Path, Get] = {}
-        for place, (name, put) in enumerate(zip(rows.schema.names, puts, strict=True)):
+        for place, (name, column_writer) in enumerate(zip(rows.schema.names, writers, strict=True)):
             if before is not None and before[place] is not None:
-                values["before", name] = column(False, place, put)
+                values["before", name] = column(False, place, column_writer)
             if after is not None:
-                values["after", name] = column(True, place, put)
+                values["after", name] = column(True, place, column_writer)
             if place in key:
-                keys[name,] = column(not gone, place, put)
+                keys[name,] = column(not gone, place, column_writer)
         if carried(rows, FAMILY):
             message_fields = self._carried(rows, values, keys)
         else:
@@ -102,7 +102,7 @@ class DebeziumWriter(BulkWriter):
         """The message of rows whose source stated what stands around them."""
         return TemplateFields(values, IMAGES.__contains__, keys, tail_of)
 
-    def _put(self, writing: Writing) -> ColumnWriter | None:
+    def _column_writer(self, writing: Writing) -> ColumnWriter | None:
         """How a column is written; None for one that is written individually."""
         return writer_of(writing)
 
@@ -113,19 +113,21 @@ class DebeziumWriter(BulkWriter):
             whole = before is not None and after is None
         else:
             whole = after is not None and None not in after
-        puts = [put for put in self._of(rows.schema) if put is not None]
-        return puts if whole and len(puts) == len(rows.schema.names) else None
+        writers = [
+            column_writer for column_writer in self._of(rows.schema) if column_writer is not None
+        ]
+        return writers if whole and len(writers) == len(rows.schema.names) else None
 
     def _of(self, schema: TableSchema) -> tuple[ColumnWriter | None, ...]:
-        puts = self._puts.get(schema)
-        if puts is None:
+        writers = self._writers.get(schema)
+        if writers is None:
             plan = TablePlan(schema, self._settings)
             structures = [_is_structure(schema, place) for place in range(len(schema.names))]
-            puts = self._puts[schema] = tuple(
-                None if structure else self._put(writing)
+            writers = self._writers[schema] = tuple(
+                None if structure else self._column_writer(writing)
                 for writing, structure in zip(plan.writings, structures, strict=True)
             )
-        return puts
+        return writers
 
 
 def _is_structure(schema: TableSchema, place: int) -> bool:

@@ -64,23 +64,23 @@ class TableWriters:
 
     def of(self, schema: TableSchema) -> tuple[ColumnWriter | None, ...]:
         """Those of one table."""
-        puts = self._known.get(schema)
-        if puts is None:
-            puts = tuple(writer_of(column.type, self._style) for column in schema.columns)
-            self._known[schema] = puts
-        return puts
+        writers = self._known.get(schema)
+        if writers is None:
+            writers = tuple(writer_of(column.type, self._style) for column in schema.columns)
+            self._known[schema] = writers
+        return writers
 
     def gets(self, rows: Rows, after: bool) -> dict[str, Get] | None:
         """Where the columns of an image come from; None if one is written individually."""
         found: dict[str, Get] = {}
-        names, puts = rows.schema.names, self.of(rows.schema)
+        names, writers = rows.schema.names, self.of(rows.schema)
         for place, texts in enumerate((rows.after if after else rows.before) or ()):
-            put = puts[place]
+            column_writer = writers[place]
             if texts is None:
                 continue
-            if put is None:
+            if column_writer is None:
                 return None
-            found[names[place]] = column(after, place, put)
+            found[names[place]] = column(after, place, column_writer)
         return found
 
 
@@ -109,7 +109,7 @@ class DmsWriter(BulkWriter):
 
     def __init__(self, encoder: DmsEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
-        self._puts = TableWriters(style_of(KAFKA, encoder.settings))
+        self._writers = TableWriters(style_of(KAFKA, encoder.settings))
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -144,9 +144,9 @@ class DmsWriter(BulkWriter):
         if rows.operation not in OPERATIONS or rows.moved_from is not None:
             return None
         gone = rows.operation == "delete"
-        data, old = self._puts.gets(rows, not gone), None
+        data, old = self._writers.gets(rows, not gone), None
         if rows.operation in ("delete", "update"):
-            old = self._puts.gets(rows, False)
+            old = self._writers.gets(rows, False)
         if data is None or (old is None and rows.operation in ("delete", "update")):
             return None
         values: dict[Path, Get] = {("data", name): get for name, get in data.items()}

@@ -136,7 +136,7 @@ class DmsFilesWriter(BulkWriter):
     def __init__(self, encoder: DmsFilesEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
         self._ids = BulkSequence(encoder.packed)
-        self._puts = TableWriters(style_of(FILES, encoder.settings))
+        self._writers = TableWriters(style_of(FILES, encoder.settings))
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -169,7 +169,7 @@ class DmsFilesWriter(BulkWriter):
         settings = self._settings
         if rows.operation not in OPERATIONS or rows.moved_from is not None:
             return None
-        columns = self._puts.gets(rows, rows.operation != "delete")
+        columns = self._writers.gets(rows, rows.operation != "delete")
         if columns is None or not columns:
             return None
         values: dict[Path, Get] = {(name,): get for name, get in columns.items()}

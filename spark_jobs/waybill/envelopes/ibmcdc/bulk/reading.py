@@ -53,7 +53,7 @@ class IbmCdcReader(BulkReader):
 
     def __init__(self, decoder: IbmCdcDecoder) -> None:
         self._decoder = decoder
-        self._takes: Bounded[ReadTable | ReadKey, tuple[ColumnReader | None, ...]] = Bounded()
+        self._readers: Bounded[ReadTable | ReadKey, tuple[ColumnReader | None, ...]] = Bounded()
         self.scanner = self.key_scanner = AvroScanner(self._schema)
 
     def _schema(self, schema_id: int) -> Node | None:
@@ -115,9 +115,9 @@ class IbmCdcReader(BulkReader):
         self, sample: Sample, table: ReadTable | ReadKey, places: Iterable[int | None]
     ) -> tuple[ColumnSlot | None, ...] | None:
         """The columns at some places of a record; None if one of them cannot be read in bulk."""
-        takes = self._takes.get(table)
-        if takes is None:
-            takes = self._takes[table] = tuple(
+        readers = self._readers.get(table)
+        if readers is None:
+            readers = self._readers[table] = tuple(
                 None if leaf is None else reader_of(field.node, leaf)
                 for field, leaf in zip(table.node.fields, table.leaves, strict=True)
             )
@@ -126,7 +126,7 @@ class IbmCdcReader(BulkReader):
             if place is None:
                 cells.append(None)
                 continue
-            slot, take = sample.slots.get((table.node.fields[place].name,)), takes[place]
+            slot, take = sample.slots.get((table.node.fields[place].name,)), readers[place]
             if slot is None or take is None:
                 return None
             cells.append(ColumnSlot(slot, take))

@@ -84,18 +84,18 @@ class IbmCdcWriter(BulkWriter):
             return None
         if rows.operation not in ENTRY_TYPES or (rows.before if gone else rows.after) is None:
             return None
-        table, puts = self._table(schema)
+        table, writers = self._table(schema)
         names = table.fields
         keys: dict[Path, Get] = {
-            (names[i],): column(not gone, i, puts[i]) for i in schema.key_places
+            (names[i],): column(not gone, i, writers[i]) for i in schema.key_places
         }
         values: dict[Path, Get] = {}
         if not gone:
-            values = {(name,): column(True, i, puts[i]) for i, name in enumerate(names)}
+            values = {(name,): column(True, i, writers[i]) for i, name in enumerate(names)}
         if self._audit:
             for i, texts in enumerate(rows.before or ()):
                 if texts is not None:
-                    values[f"B_{names[i]}",] = column(False, i, puts[i])
+                    values[f"B_{names[i]}",] = column(False, i, writers[i])
             if rows.source_time is not None:
                 values[_TIME,] = _times
             if rows.transaction is not None:
@@ -106,7 +106,7 @@ class IbmCdcWriter(BulkWriter):
         found = self._tables.get(schema)
         if found is None:
             table = WriteTable(schema)
-            found = self._tables[schema] = table, tuple(_put(w) for w in table.writings)
+            found = self._tables[schema] = table, tuple(_column_writer(w) for w in table.writings)
         return found
 
 
@@ -114,7 +114,7 @@ def _constant(path: Path) -> bool:
     return path[0] in AUDIT
 
 
-def _put(writing: ColumnWriting) -> ColumnWriter:
+def _column_writer(writing: ColumnWriting) -> ColumnWriter:
     """What stands in the messages of a column, without its length."""
     kind = writing.type["type"]
     if writing.text is not None:

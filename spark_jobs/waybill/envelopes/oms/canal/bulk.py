@@ -117,7 +117,7 @@ class OmsCanalWriter(BulkWriter):
     def __init__(self, encoder: OmsCanalEncoder) -> None:
         self._settings = encoder.settings
         self._style = style_of(encoder.settings.version, encoder.settings.trailing_zeros)
-        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
+        self._writers: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -148,9 +148,9 @@ class OmsCanalWriter(BulkWriter):
     def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         schema = rows.schema
-        puts = self._puts.get(schema)
-        if puts is None:
-            puts = self._puts[schema] = writers_of(
+        writers = self._writers.get(schema)
+        if writers is None:
+            writers = self._writers[schema] = writers_of(
                 in_notation(schema, self._settings.version == "earlier"), self._style
             )
         image = _image(rows) or ()
@@ -161,9 +161,9 @@ class OmsCanalWriter(BulkWriter):
         for i, name in enumerate(schema.names):
             if name in null:
                 continue
-            values["data", 0, name] = _of_row(rows, i, puts[i])
+            values["data", 0, name] = _of_row(rows, i, writers[i])
             if rows.operation == "update":
-                values["old", 0, name] = column(False, i, puts[i])
+                values["old", 0, name] = column(False, i, writers[i])
         keys: dict[Path, Get] = {}
         for number, place in enumerate(schema.key_places if schema.key else ()):
             if image[place] is None:
@@ -183,11 +183,11 @@ def _image(rows: Rows) -> Columns | None:
     return rows.before if rows.operation == "delete" else rows.after
 
 
-def _of_row(rows: Rows, place: int, put: ColumnWriter) -> Get:
+def _of_row(rows: Rows, place: int, column_writer: ColumnWriter) -> Get:
     """The values of a column of the row that is written."""
     if rows.operation == "update":
-        return completed(place, put)
-    return column(rows.operation != "delete", place, put)
+        return completed(place, column_writer)
+    return column(rows.operation != "delete", place, column_writer)
 
 
 def _constant(path: Path) -> bool:

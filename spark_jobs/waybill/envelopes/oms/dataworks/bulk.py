@@ -122,7 +122,7 @@ class OmsDataworksWriter(BulkWriter):
 
     def __init__(self, encoder: OmsDataworksEncoder) -> None:
         self._encoder = encoder
-        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
+        self._writers: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._ids = BulkWrittenSequence(encoder.ids)
         self._decided = decided_by(_DECISIVE)
 
@@ -147,9 +147,9 @@ class OmsDataworksWriter(BulkWriter):
     def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         schema = rows.schema
-        puts = self._puts.get(schema)
-        if puts is None:
-            puts = self._puts[schema] = writers_of(
+        writers = self._writers.get(schema)
+        if writers is None:
+            writers = self._writers[schema] = writers_of(
                 in_notation(schema, self._encoder.settings.version == "earlier"),
                 self._encoder.style,
             )
@@ -158,8 +158,8 @@ class OmsDataworksWriter(BulkWriter):
         for i, name in enumerate(schema.names):
             if name in null:
                 continue
-            values["payload", "after", "data", name] = column(True, i, puts[i])
-            values["payload", "before", "data", name] = column(False, i, puts[i])
+            values["payload", "after", "data", name] = column(True, i, writers[i])
+            values["payload", "before", "data", name] = column(False, i, writers[i])
         image = _image(rows) or ()
         places = schema.key_places if schema.key else ()
         if any(image[place] is None for place in places):

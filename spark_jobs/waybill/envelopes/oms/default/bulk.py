@@ -84,7 +84,7 @@ class OmsReader(BulkReader):
 
     def __init__(self, decoder: OmsDefaultDecoder) -> None:
         self._decoder = decoder
-        self._takes: Bounded[TableSchema, tuple[ColumnReader | None, ...]] = Bounded()
+        self._readers: Bounded[TableSchema, tuple[ColumnReader | None, ...]] = Bounded()
 
     def learner(self) -> OmsDefaultDecoder:
         """A decoder that has seen no message: which columns a table has is kept for later ones."""
@@ -165,14 +165,14 @@ class OmsReader(BulkReader):
     def _images(self, sample: Sample, change: Change) -> tuple[Cells | None, Cells | None] | None:
         """The columns of the rows before and after; None if one cannot be read in bulk."""
         schema = change.schema
-        takes = self._takes.get(schema)
-        if takes is None:
-            takes = self._takes[schema] = tuple(
+        readers = self._readers.get(schema)
+        if readers is None:
+            readers = self._readers[schema] = tuple(
                 _take(column.type, self._decoder.earlier)
                 for column in in_notation(schema, self._decoder.earlier).columns
             )
-        before = sample.cells(("prevStruct",), takes, schema.names)
-        after = sample.cells(("postStruct",), takes, schema.names)
+        before = sample.cells(("prevStruct",), readers, schema.names)
+        after = sample.cells(("postStruct",), readers, schema.names)
         if before is None or after is None:
             return None
         if change.before is None:
@@ -240,12 +240,12 @@ class _TableWriter:
         self.writer = writer
         self.ids = BulkWrittenSequence(writer.ids)
         notations = writer.notations
-        self.puts = tuple(map(writer_of, notations))
+        self.writers = tuple(map(writer_of, notations))
         self.key = schema.key_places if schema.key else ()
-        self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
+        self.shown = tuple(_shown(notations[i], self.writers[i]) for i in self.key)
 
 
-def _shown(notation: Notation, put: ColumnWriter) -> ColumnWriter | None:
+def _shown(notation: Notation, column_writer: ColumnWriter) -> ColumnWriter | None:
     """How a value of the key stands in `record_primary_value`; None where that is not known."""
     if notation.write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
         return WRITE_TEXT
@@ -253,7 +253,7 @@ def _shown(notation: Notation, put: ColumnWriter) -> ColumnWriter | None:
         return ColumnWriter(True, WORDS_AS_DIGITS.convert())
     if notation.wire != "text":
         return None
-    return put if put.quoted else ColumnWriter(True, by_call(notation.write))
+    return column_writer if column_writer.quoted else ColumnWriter(True, by_call(notation.write))
 
 
 class OmsBulkWriter(BulkWriter):
@@ -316,14 +316,14 @@ class OmsBulkWriter(BulkWriter):
             return None
         fields = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
         null = unstated_columns(rows)
-        values = _images_written(rows, table.puts, null)
+        values = _images_written(rows, table.writers, null)
         keys: dict[Path, Get] = {
             (i,): completed(place, WRITE_TEXT) for i, place in enumerate(table.key)
         }
         shown = [
-            completed(place, put)
-            for place, put in zip(table.key, table.shown, strict=True)
-            if put is not None
+            completed(place, column_writer)
+            for place, column_writer in zip(table.key, table.shown, strict=True)
+            if column_writer is not None
         ]
         if shown:
             values["allMetaData", "record_primary_value"] = joined(shown)
@@ -351,7 +351,7 @@ _TABLE_NAMES: dict[Path, Get] = {
 
 
 def _images_written(
-    rows: Rows, puts: tuple[ColumnWriter, ...], null: frozenset[str]
+    rows: Rows, writers: tuple[ColumnWriter, ...], null: frozenset[str]
 ) -> dict[Path, Get]:
     """The values of the images, without columns of which nothing is stated."""
     values: dict[Path, Get] = {}
@@ -359,9 +359,9 @@ def _images_written(
     for i, name in enumerate(rows.schema.names):
         if name in null:
             continue
-        values[now, name] = completed(i, puts[i])
+        values[now, name] = completed(i, writers[i])
         if rows.operation == "update":
-            values["prevStruct", name] = column(False, i, puts[i])
+            values["prevStruct", name] = column(False, i, writers[i])
     return values
 
 
@@ -376,14 +376,14 @@ def filled_up(rows: Rows) -> Columns | None:
     )
 
 
-def completed(place: int, put: ColumnWriter) -> Get:
+def completed(place: int, column_writer: ColumnWriter) -> Get:
     """The values of a column of the row that is written."""
 
     def get(rows: Rows) -> Value:
         texts = (filled_up(rows) or ())[place]
         if texts is None:
             raise KeyError(f"column {place} is not in the rows")
-        return Value(put.write(rows.arena, texts), put.quoted)
+        return Value(column_writer.write(rows.arena, texts), column_writer.quoted)
 
     return get
 

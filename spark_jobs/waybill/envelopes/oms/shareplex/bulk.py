@@ -253,22 +253,22 @@ class _TableWriter:
         self.ids = BulkWrittenSequence(self.table.ids)
         style = self.table.style
         noted = self.table.rows.schema
-        self.puts = writers_of(noted, style)
+        self.writers = writers_of(noted, style)
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(
-            _shown(notation_of(noted.columns[i].type, style), self.puts[i]) for i in self.key
+            _shown(notation_of(noted.columns[i].type, style), self.writers[i]) for i in self.key
         )
         self.lobs = self.table.lobs.columns
         self.loses_types = self.table.rows.loses_types
 
 
-def _shown(notation: Notation, put: ColumnWriter) -> ColumnWriter:
+def _shown(notation: Notation, column_writer: ColumnWriter) -> ColumnWriter:
     """How a value of the key stands in `rowid`."""
     write = notation.write
     if write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
         return WRITE_TEXT
-    if put.quoted:
-        return put
+    if column_writer.quoted:
+        return column_writer
     return ColumnWriter(True, by_call(lambda text: shown(write(text))))
 
 
@@ -345,7 +345,10 @@ class OmsShareplexWriter(BulkWriter):
             else:
                 same.add(("meta", name))
         if table.key:
-            parts = [column(after, i, put) for i, put in zip(table.key, table.shown, strict=True)]
+            parts = [
+                column(after, i, column_writer)
+                for i, column_writer in zip(table.key, table.shown, strict=True)
+            ]
             values["meta", "rowid"] = _rowid(table.table.named(_carried_table(rows)), parts)
         keys: dict[Path, Get] = {
             (number,): column(after, place, WRITE_TEXT) for number, place in enumerate(table.key)
@@ -358,11 +361,11 @@ def _images(rows: Rows, table: _TableWriter) -> dict[Path, Get]:
     """The values of both images."""
     values: dict[Path, Get] = {}
     null = unstated_columns(rows)
-    for i, (name, put) in enumerate(zip(rows.schema.names, table.puts, strict=True)):
+    for i, (name, column_writer) in enumerate(zip(rows.schema.names, table.writers, strict=True)):
         if name in null:
             continue
-        values["data", name] = column(rows.operation != "delete", i, put)
-        values["key", name] = column(False, i, put)
+        values["data", name] = column(rows.operation != "delete", i, column_writer)
+        values["key", name] = column(False, i, column_writer)
     return values
 
 

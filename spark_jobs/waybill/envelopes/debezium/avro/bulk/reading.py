@@ -74,7 +74,7 @@ class DebeziumAvroReader(BulkReader):
 
     def __init__(self, decoder: DebeziumAvroDecoder) -> None:
         self._decoder = decoder
-        self._takes: Bounded[tuple[AvroEvents, str], dict[str, ColumnReader | None]] = Bounded()
+        self._readers: Bounded[tuple[AvroEvents, str], dict[str, ColumnReader | None]] = Bounded()
         self._scanner = self.scanner = self.key_scanner = AvroScanner(self._schema)
 
     def _schema(self, schema_id: int) -> Node | None:
@@ -135,18 +135,18 @@ class DebeziumAvroReader(BulkReader):
         """The columns of an image; None where there is none, or one that is read on its own."""
         if image not in events.rows or (image,) in sample.slots:
             return None
-        takes = self._takes.get((events, image))
-        if takes is None:
+        readers = self._readers.get((events, image))
+        if readers is None:
             node, leaves = events.rows[image]
-            takes = self._takes[events, image] = {
+            readers = self._readers[events, image] = {
                 field.name: reader_of(field.node, leaf)
                 for field, leaf in zip(node.fields, leaves, strict=True)
                 if leaf is not None
             }
         cells: list[ColumnSlot | None] = []
         for name in events.plan.schema.names:
-            slot, take = sample.slots.get((image, name)), takes.get(name)
-            if name in takes and (slot is None or take is None):
+            slot, take = sample.slots.get((image, name)), readers.get(name)
+            if name in readers and (slot is None or take is None):
                 return None
             cells.append(None if slot is None or take is None else ColumnSlot(slot, take))
         return tuple(cells)

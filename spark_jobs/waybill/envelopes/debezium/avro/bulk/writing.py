@@ -69,21 +69,25 @@ class DebeziumAvroWriter(DebeziumWriter):
         gone = rows.moved_from is not None or rows.operation not in ROWS
         return gone or self._sink.in_headers
 
-    def _put(self, writing: Writing) -> ColumnWriter | None:
+    def _column_writer(self, writing: Writing) -> ColumnWriter | None:
         """How a column is written: as JSON, and that as the digits, text or bytes of Avro."""
         reach = _REACHES.get(writing.convert)
         if reach is not None:
             return ColumnWriter(False, whole(*reach))
-        put, kind = writer_of(writing), writing.connect["type"]
-        if put is None or (kind in _DIGITS and not put.quoted):
-            return put
+        column_writer, kind = writer_of(writing), writing.connect["type"]
+        if column_writer is None or (kind in _DIGITS and not column_writer.quoted):
+            return column_writer
         if kind == "string":
-            return put if put.quoted else ColumnWriter(True, _after(put, _without_quotes))
+            return (
+                column_writer
+                if column_writer.quoted
+                else ColumnWriter(True, _after(column_writer, _without_quotes))
+            )
         if kind not in _BYTES:
             return None
         write = json_writer(Node(_BYTES[kind]))
-        to_bytes = bytes_of_json(write, kind == "bytes", put.quoted, parse_json)
-        return ColumnWriter(False, _after(put, to_bytes))
+        to_bytes = bytes_of_json(write, kind == "bytes", column_writer.quoted, parse_json)
+        return ColumnWriter(False, _after(column_writer, to_bytes))
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows whose messages differ in more than values are written on their own."""
@@ -204,9 +208,9 @@ _BYTES = {
 """Types of Avro that have neither digits nor texts, by Connect's."""
 
 
-def _after(put: ColumnWriter, convert: Convert) -> Convert:
+def _after(column_writer: ColumnWriter, convert: Convert) -> Convert:
     """What stands in JSON, made something else."""
-    return lambda arena, texts: convert(arena, put.write(arena, texts))
+    return lambda arena, texts: convert(arena, column_writer.write(arena, texts))
 
 
 def _without_quotes(arena: Arena, texts: Texts) -> Texts:
