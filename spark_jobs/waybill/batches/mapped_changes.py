@@ -55,7 +55,7 @@ class MappedRows(NamedTuple):
             where it is taken.
         sentences: for each row why it is refused, null where it is not.
         emptied: by number of a row which of the joined tables it empties; a row that is taken has
-            a schema of its own then, which no other row may have told.
+            a schema of its own then, which no other row may have stated.
     """
 
     rows: pa.Table
@@ -155,18 +155,18 @@ class MappedChanges:
 
     def _check_statements(self, rows: pa.Table) -> None:
         """See that no statement takes a column away from what hides it, of any table."""
-        for _, operation, text, schema in self._told(rows):
+        for _, operation, text, schema in self._statements_of(rows):
             self.mapping.check_statement(operation, text, schema)
 
     def _several(self, rows: pa.Table) -> dict[int, Several]:
         """By number of a row, what a statement means that empties several tables."""
         found = {
             place: self.mapping.several(operation, text, schema)
-            for place, operation, text, schema in self._told(rows)
+            for place, operation, text, schema in self._statements_of(rows)
         }
         return {place: one for place, one in found.items() if one is not None}
 
-    def _told(self, rows: pa.Table) -> Iterator[tuple[int, str, str, TableSchema]]:
+    def _statements_of(self, rows: pa.Table) -> Iterator[tuple[int, str, str, TableSchema]]:
         """Numbers, operations, texts and schemas of rows with statements."""
         if "ddl_text" not in rows.schema.names:
             return
@@ -328,8 +328,8 @@ class MappedChanges:
             return rows
         every = [*found, self.mapping.of(NOWHERE)]
         same = np.array([m is not None and m.same for m in every], np.bool_)[numbers]
-        told = pc.is_in(rows.column("operation"), value_set=pa.array(OF_TABLES))
-        asked: Any = pc.and_(pc.is_valid(rows.column("ddl_text")), told)
+        of_tables = pc.is_in(rows.column("operation"), value_set=pa.array(OF_TABLES))
+        asked: Any = pc.and_(pc.is_valid(rows.column("ddl_text")), of_tables)
         places = np.flatnonzero(np.asarray(asked) & same)
         places = np.array([place for place in places.tolist() if why[place] is None], np.int64)
         before = _taken(rows, "ddl_text", places)

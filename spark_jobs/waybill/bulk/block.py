@@ -81,7 +81,7 @@ class Scanner(ABC):
         Those whose values are not found get the count -1. Two others with the same form most
         probably differ in nothing but values.
 
-        A scanner may write a text anew, behind all others, if that says the same: then the text
+        A scanner may write a text again, behind all others, if that says the same: then the text
         begins and ends there.
         """
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from waybill.tables import TableName
 
 _MAX_COLUMNS = 2_000
-"""Of tables with more nothing is known from one message to the next, since each new column makes
-everything that is known of its table anew; databases allow 1,000 to 1,600 columns."""
+"""Of tables with more nothing is known from one message to the next, since each new column replaces
+everything that is known of its table; databases allow 1,000 to 1,600 columns."""
 
 
 class News(Exception):
@@ -33,14 +33,14 @@ class Memory:
 
     Attributes:
         held: whether nothing may be added.
-        begun_anew: whether tables were forgotten, of which something may be left elsewhere.
+        started_over: whether tables were forgotten, of which something may be left elsewhere.
         additions: how many times something was added.
     """
 
     def __init__(self) -> None:
         self.held = False
         self.additions = 0
-        self.begun_anew = False
+        self.started_over = False
         self._columns: Bounded[TableName, tuple[Column, ...]] = Bounded()
 
     def known(self, name: TableName) -> dict[str, Column]:
@@ -63,8 +63,8 @@ class Memory:
         if before == schema.columns:
             return
         self.add(first=before is None and self._columns.roomy)
-        anew = self._columns.starts_over_with(name, schema.columns)
-        self.begun_anew = self.begun_anew or anew
+        over = self._columns.starts_over_with(name, schema.columns)
+        self.started_over = self.started_over or over
         self._columns[name] = schema.columns
 
     def add(self, first: bool = False) -> None:
@@ -77,7 +77,7 @@ class Memory:
             News: it may not.
         """
         if self.held:
-            raise News(first and not self.begun_anew)
+            raise News(first and not self.started_over)
         self.additions += 1
 
 

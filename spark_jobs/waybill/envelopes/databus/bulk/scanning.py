@@ -218,7 +218,7 @@ def _micros_of(little: bool) -> Callable[[int], Convert]:
 class JsonScanner(EventScanner):
     """Finds the values of usual rows in JSON.
 
-    The texts are written anew behind the others, with the bytes of the row in place of its Base64
+    The texts are written again behind the others, with the bytes of the row in place of its Base64
     and nothing after them.
     """
 

@@ -153,7 +153,7 @@ def decoded(data, p, end, at):
 
 @compiled
 def rewritten(data, begins, ends, versions, at, names, rows, seeds, cuts, firsts, lasts):  # noqa: C901
-    """Write usual rows anew, with the bytes of the row in place of its Base64.
+    """Write usual rows again, with the bytes of the row in place of its Base64.
 
     Args:
         data: the arena.

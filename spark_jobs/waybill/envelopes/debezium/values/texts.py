@@ -149,7 +149,7 @@ def unscaled_reader(scale: int, mode: str | None) -> Callable[[str], str]:
 def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
     """A reader of decimals that are digits or the Base64 of their unscaled digits, as each tells.
 
-    Nothing beside the value is asked: connectors can be set anew in the middle of a topic.
+    Nothing beside the value is asked: connectors can get other settings in the middle of a topic.
 
     Source: Debezium, "Decimal types" of each connector (`decimal.handling.mode`).
     """
