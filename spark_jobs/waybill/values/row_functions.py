@@ -76,6 +76,17 @@ def picked(made: Callable[..., Any], names: Iterable[str], *given: str) -> Calla
     return function(head, [f"return made({', '.join(values)})"], {"made": made})
 
 
+def statements(steps: Mapping[int, Step], letter: str) -> tuple[list[str], dict[str, Any]]:
+    """Statements of a larger function that makes a row, and what they call.
+
+    Args:
+        steps: what becomes of columns, by their numbers.
+        letter: the variable of a column has this letter before the column's number.
+    """
+    lines = [line for i, step in steps.items() for line in _of(step, letter, i)]
+    return lines, _called(steps)
+
+
 def _of(step: Step, letter: str, i: int) -> list[str]:
     return [line.format(v=f"{letter}{i}", c=f"c{i}", t=f"t{i}") for line in step.lines]
 
@@ -91,6 +102,10 @@ def _indented(lines: list[str]) -> list[str]:
 def _scope(
     steps: Sequence[Step], made: Callable[..., Any], names: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    calls = {f"c{i}": step.call for i, step in enumerate(steps) if step.call is not None}
-    tests = {f"t{i}": step.test for i, step in enumerate(steps) if step.test is not None}
-    return {"made": made, **(names or {}), **calls, **tests}
+    return {"made": made, **(names or {}), **_called(dict(enumerate(steps)))}
+
+
+def _called(steps: Mapping[int, Step]) -> dict[str, Any]:
+    calls = {f"c{i}": step.call for i, step in steps.items() if step.call is not None}
+    tests = {f"t{i}": step.test for i, step in steps.items() if step.test is not None}
+    return {**calls, **tests}

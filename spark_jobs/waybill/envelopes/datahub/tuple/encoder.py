@@ -1,6 +1,6 @@
 """DataHub TUPLE topics with the metadata columns of DataWorks: the declaration, and writing.
 
-Reading is in `tuple_decoder`. The rules are those of "DataHub message formats", section Tuple data
+Reading is in `decoder`. The rules are those of "DataHub message formats", section Tuple data
 format: a record for each image, with I, U or D and two flags; both images of an update share the
 sequence id. Values are the texts that the service has for the ten types, in both notations.
 """
@@ -27,7 +27,13 @@ from waybill.envelopes.datahub.tuple.topics import (
     TIMES,
     Topics,
 )
-from waybill.envelopes.datahub.tuple.values import LOGICAL, passes, type_for, writer
+from waybill.envelopes.datahub.tuple.values import (
+    LOGICAL,
+    USED_BY_STEPS,
+    step_of,
+    type_for,
+    writer,
+)
 from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
     WrittenSequence,
@@ -36,9 +42,9 @@ from waybill.errors import Refusal
 from waybill.protocol import Encoded
 from waybill.types import LAST_MICRO, STRING
 from waybill.values.declared import shown
-from waybill.values.generated import FEW, Few, fill, function, gaps, nulls
+from waybill.values.generated import fill, function, gaps, nulls
 from waybill.values.instants import Zone
-from waybill.values.values import is_plain_number
+from waybill.values.row_functions import Step, statements
 
 if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple.settings import TupleWriteSettings
@@ -199,8 +205,8 @@ class WrittenTable:
             BEFORE: "before",
             AFTER: "after",
         }
-        scope: dict[str, Any] = {"place": self.place, "plain": is_plain_number}
-        lines, parts = [], []
+        parts = []
+        steps: dict[int, Step] = {}
         for name in names:
             if name in local:
                 parts.append(local[name])
@@ -209,19 +215,15 @@ class WrittenTable:
             if i is None:
                 parts.append("None" if self.in_order else "UNSET")
                 continue
-            lines.append(f"v{i} = image.f{i}")
-            write = writer(self.schema.columns[i], kinds[name], zone)
-            if write is not None and self.schema.columns[i].type.kind in FEW:
-                scope[f"c{i}"] = Few(write)
-                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}[v{i}]")
-            elif write is not None:
-                scope[f"c{i}"] = write
-                usual = passes(kinds[name], self.schema.columns[i].type) or "False"
-                usual = usual.format(v=f"v{i}")
-                lines.append(f"if v{i}.__class__ is str and not ({usual}): v{i} = c{i}(v{i})")
-            if self.in_order:
-                lines.append(f"if v{i} is UNSET: v{i} = None")
+            column = self.schema.columns[i]
+            write = writer(column, kinds[name], zone)
+            steps[i] = step_of(write, kinds[name], column.type, "{v}.__class__ is str")
             parts.append(f"v{i}")
+        written, called = statements(steps, "v")
+        lines = [*(f"v{i} = image.f{i}" for i in steps), *written]
+        if self.in_order:
+            lines += [f"if v{i} is UNSET: v{i} = None" for i in steps]
+        scope: dict[str, Any] = {"place": self.place, **USED_BY_STEPS, **called}
         made = f"[{', '.join(parts)}]"
         if not self.in_order:
             scope["Wire"] = msgspec.defstruct(

@@ -21,8 +21,9 @@ from waybill.envelopes.datahub.tuple.topics import (
 from waybill.envelopes.datahub.tuple.values import (
     DIALECT,
     LOGICAL,
-    passes,
+    USED_BY_STEPS,
     reader,
+    step_of,
     text_of,
     type_for,
 )
@@ -30,11 +31,11 @@ from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 from waybill.values.declared import shown
-from waybill.values.generated import FEW, Few, function
+from waybill.values.generated import function
 from waybill.values.json_columns import kind_of
 from waybill.values.known_columns import Memory
 from waybill.values.known_messages import KnownMessage, strict
-from waybill.values.values import is_plain_number
+from waybill.values.row_functions import Step, statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from waybill.values.instants import Zone
 
 Row = dict[str, Raw]
+
+_NOT_KNOWN = Step(("if {v} is not None: raise ValueError",))
+"""Of a column whose type nothing says no value is known."""
 
 _INFERRED = {NUMBER: "DECIMAL", STRING: "STRING", BOOLEAN: "BOOLEAN"}
 
@@ -115,10 +119,9 @@ class TableReader:
                 raise Refusal(refusal.kind, sentence) from None
         return self.schema.Image(*values)
 
-    def lines(self, present: frozenset[str]) -> tuple[list[str], dict[str, Any]]:
+    def statements(self, present: frozenset[str]) -> tuple[list[str], dict[str, Any]]:
         """Statements that turn the local variables v0, v1, … into `image`, and what they call."""
-        lines: list[str] = []
-        helpers: dict[str, Any] = {"Image": self.schema.Image, "plain": is_plain_number}
+        steps: dict[int, Step] = {}
         values = []
         for i, (column, read) in enumerate(zip(self.schema.columns, self.readers, strict=True)):
             if column.name not in present:
@@ -126,20 +129,11 @@ class TableReader:
                 continue
             values.append(f"v{i}")
             if column.source_type is None:
-                lines.append(f"if v{i} is not None: raise ValueError")
-            if not read:
-                continue
-            if column.type.kind in FEW:
-                helpers[f"c{i}"] = Few(read)
-                lines.append(f"if v{i} is not None: v{i} = c{i}[v{i}]")
-                continue
-            helpers[f"c{i}"] = read
-            test = passes(column.source_type or "", column.type)
-            if test is None:
-                lines.append(f"if v{i} is not None: v{i} = c{i}(v{i})")
+                steps[i] = _NOT_KNOWN
             else:
-                usual = test.format(v=f"v{i}")
-                lines.append(f"if v{i} is not None and not ({usual}): v{i} = c{i}(v{i})")
+                steps[i] = step_of(read or None, column.source_type, column.type, "{v} is not None")
+        lines, called = statements(steps, "v")
+        helpers = {"Image": self.schema.Image, **USED_BY_STEPS, **called}
         return [*lines, f"image = Image({', '.join(values)})"], helpers
 
 
@@ -202,7 +196,7 @@ def fast_record(table: TableReader, fields: tuple[Field, ...], time_kind: str | 
 def _assignments(
     table: TableReader, forms: Forms, parts: list[str]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Statements that give the parts of a record their names; see `TableReader.lines`."""
+    """Statements that give the parts of a record their names; see `TableReader.statements`."""
     lines = [f"{member} = None" for member in dict.fromkeys(MEMBERS.values())]
     for (name, quoted), part in zip(forms, parts, strict=True):
         local = MEMBERS.get(name) or f"v{table.schema.index[name]}"
@@ -212,7 +206,7 @@ def _assignments(
                 f'if {local} == "null": {local} = None',
                 f"elif {local}[0] == '\"': raise ValueError",
             ]
-    image, scope = table.lines(frozenset(name for name, _ in forms))
+    image, scope = table.statements(frozenset(name for name, _ in forms))
     return [*lines, *image], {**scope, "Metadata": Metadata}
 
 

@@ -15,6 +15,7 @@ from msgspec import Raw
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, LogicalType
 from waybill.values.declared import SPECIAL_FLOATS, check_for, float_check, integer_check, shown
+from waybill.values.generated import FEW, Few
 from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
 from waybill.values.notation import (
     DIGITS,
@@ -31,6 +32,7 @@ from waybill.values.notation import (
     wall_clocks_to_units,
     whole_form,
 )
+from waybill.values.row_functions import AS_IT_IS, Step
 from waybill.values.values import (
     JSON_ERRORS,
     float32_text,
@@ -236,10 +238,33 @@ _FORMS: dict[str, Convert] = {
 """What a value of a type looks like, before it is held against the type that is declared."""
 
 
-def passes(kind: str, logical: LogicalType) -> str | None:
+def step_of(convert: Convert | None, kind: str, logical: LogicalType, has_value: str) -> Step:
+    """What becomes of a column's values in a row that is read or written.
+
+    Args:
+        convert: reads or writes a value; None where that leaves it as it is.
+        kind: the column's DataHub type.
+        logical: its type.
+        has_value: a test of the variable `{v}`, whether there is a value.
+    """
+    if convert is None:
+        return AS_IT_IS
+    if logical.kind in FEW:
+        return Step((f"if {has_value}: {{v}} = {{t}}[{{v}}]",), test=Few(convert))
+    usual = _usual(kind, logical)
+    if usual is not None:
+        has_value = f"{has_value} and not ({usual})"
+    return Step((f"if {has_value}: {{v}} = {{c}}({{v}})",), call=convert)
+
+
+USED_BY_STEPS = {"plain": is_plain_number}
+"""What the statements of steps ask for besides."""
+
+
+def _usual(kind: str, logical: LogicalType) -> str | None:
     """A test of the local variable `{v}` that spares most values their reader or writer.
 
-    It is None where there is none; `plain` stands for `is_plain_number`.
+    It is None where there is none.
     """
     if LOGICAL[kind].kind != logical.kind:
         return None
