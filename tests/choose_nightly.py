@@ -53,7 +53,7 @@ PHASES = {
 Those of `fast` run the same lines with other values, or commands in other processes.
 """
 
-SHARE = 0.985
+SHARE = 0.98
 """Of the lines and branches that all tests of a phase reach, those by day reach so many.
 
 The rest costs as much as these.

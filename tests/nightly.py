@@ -30,21 +30,28 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "tests/kafka/test_publish_killed.py": ("a_batch_killed_and_followed_by_the_next",),
     "tests/kafka/test_reader.py": ("a_broker_that_restarts_in_mid_read",),
     "tests/kafka/test_snapshot.py": ("another_kind_of_source", "an_archive_from_before"),
+    "tests/kafka/test_schema_registry_runs.py": ("",),
     "tests/kafka/test_verify_published.py": ("sent_to_it[False]",),
     "tests/killed/test_campaign.py": ("",),
     "tests/killed/test_kill.py": (
         "comes_out_whole[2]",
         "comes_out_whole[3]",
         "comes_out_whole[4]",
-        "followed_by_another[changes",
+        "comes_out_whole[5]",
+        "comes_out_whole[6]",
+        "comes_out_whole[7]",
+        "comes_out_whole[8]",
+        "followed_by_another",
         "at_several_points[2]",
         "loses_cleanly[b1",
     ),
     "tests/s3/test_outages.py": ("a_full_disk",),
+    "tests/s3/test_migration.py": ("upkeep_removes_objects",),
     "tests/s3/test_rewrites.py": ("",),
     "tests/stack/test_branches.py": ("",),
     "tests/stack/test_cluster.py": ("",),
-    "tests/verify/test_binlog_servers.py": ("forty_planted_differences",),
+    "tests/unit/cli/test_init.py": ("a_recorded_stream_that_is_packed",),
+    "tests/verify/test_binlog_servers.py": ("forty_planted_differences", "rows_of_every_type"),
     "tests/verify/test_masks.py": ("a_masked_key[mask1]", "whose_values_have_several_texts"),
     "tests/verify/test_postgresql.py": (
         "stay_so_while_they_are_written",
@@ -69,16 +76,27 @@ HALVED = frozenset(
         "tests/kafka/test_reader.py",
         "tests/s3/test_object_store.py",
         "tests/s3/test_outages.py",
+        "tests/unit/cli/test_init_conversation.py",
+        "tests/unit/envelopes/databus/test_bulk.py",
+        "tests/unit/envelopes/debezium/test_capture.py",
+        "tests/unit/lake/test_without_spark.py",
+        "tests/unit/verify/test_pace.py",
         "tests/verify/test_postgresql.py",
     }
 )
 
 
-SAMPLED = ("tests/contract/", "tests/hostile/")
-"""Folders whose tests have a case for each pair of envelopes, each mapping and each setting."""
+SAMPLED = ("tests/browser/", "tests/contract/", "tests/hostile/", "tests/unit/envelopes/")
+"""Folders whose tests have a case for each pair of envelopes, each mapping, each setting, or each
+page and width."""
 
-WHOLE = frozenset({"tests/contract/test_exact_is_bulk.py"})
-"""Files in them of which all cases run by day."""
+WHOLE = frozenset(
+    {
+        "tests/contract/test_exact_is_bulk.py::test_reading",
+        "tests/contract/test_exact_is_bulk.py::test_writing",
+    }
+)
+"""Tests in them of which all cases run by day."""
 
 FEW = 4
 """A test of so many cases is not sampled."""
@@ -106,9 +124,11 @@ def mark(items: list[pytest.Item], root: str) -> None:
         named = any(part in item.name for part in NIGHTLY.get(file, ()))
         if drawn or named or item.nodeid in chosen:
             nightly.append(item)
-        elif file.startswith((*SAMPLED, *ONCE)) and file not in WHOLE:
+        elif file.startswith((*SAMPLED, *ONCE)):
             cases[item.nodeid.partition("[")[0]].append(item)
     for test, some in cases.items():
+        if test in WHOLE:
+            continue
         values = {item.name: _values(item) for item in some}
         by_day = sampled(values, once=test.startswith(ONCE))
         nightly += [item for item in some if item.name not in by_day]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.contract.effort import EFFORT
 from tests.contract.held_values import (
     CONNECT_NAMES,
     TYPES,
@@ -104,7 +105,8 @@ def look(envelope: Envelope, streams: Streams, expect: str | None) -> Counter[st
 def test_what_is_no_value_of_its_declared_type_is_refused(name, tmp_path):
     envelope = registry.get(name)
     quick = 0
-    for kind in TYPES:
+    half = registry.names().index(name) % 2
+    for kind in TYPES if EFFORT > 1 else TYPES[half::2]:
         counts = look(envelope, declared_as(envelope, kind, str(tmp_path)), kind)
         assert counts["taken"], f"no value at all is one of {kind}"
         assert counts["refused"] or kind in ANYTHING.get(name, {}), f"everything is a value: {kind}"

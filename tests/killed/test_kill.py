@@ -280,14 +280,14 @@ def same(place: Place, other: Place) -> None:
             assert content == other.published()[name], name
 
 
-@pytest.mark.parametrize("part", [1, 2, 3, 4])
-def test_a_batch_killed_at_every_fourth_point_comes_out_whole(
+@pytest.mark.parametrize("part", range(1, 9))
+def test_a_batch_killed_at_every_eighth_point_comes_out_whole(
     new_place, undisturbed: Place, part: int
 ) -> None:
     place = new_place("killed")
     place.whole("b1")
     place.feed("2", SECOND)
-    missed = [point for point in POINTS[part - 1 :: 4] if not place.killed("b2", point)]
+    missed = [point for point in POINTS[part - 1 :: 8] if not place.killed("b2", point)]
     assert missed == []
     place.whole("b2")
     same(place, undisturbed)

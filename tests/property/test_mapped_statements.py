@@ -112,7 +112,8 @@ def test_tables_that_lose_their_rows(data: Any, dialect: str) -> None:
     rules = Rules(of_tables=(MappingRule((name,), {"table": new}),))
     for named in (table, None):
         made = told(rules, text, dialect, named)
-        mine = (SPACES[dialect][0], table.casefold())
+        # A table that gets the name that it has stays as it is spelled.
+        mine = None if new == table else (SPACES[dialect][0], table.casefold())
         assert made is not None
         assert _emptied(made, dialect) == tuple(
             (*parts[:-1], new) if (parts[0], parts[1].casefold()) == mine else parts
