@@ -21,7 +21,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedC
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make packed` makes."""
-    archive = tmp_path_factory.mktemp("packed") / "executors.tar"
+    archive = tmp_path_factory.mktemp("packed") / "executors.tar.gz"
     assert packed.main([str(archive)]) == 0
     return archive
 

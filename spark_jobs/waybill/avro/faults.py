@@ -98,7 +98,7 @@ class _Walk:
         if size > len(self.data) - self.at:
             left = len(self.data) - self.at
             wanted = counted(size, "byte")
-            text = f"the Avro data ends inside {self.place()}: {wanted} stated, {left} left"
+            text = f"the Avro data ends inside {self.place()}: {wanted} told, {left} left"
             raise Refusal("binary", text)
         self.at += size
 
@@ -121,7 +121,7 @@ class _Walk:
                 count = -count
                 self.number()
             if count > len(self.data) - self.at:
-                raise self.refusal(f"{counted(count, 'item')} stated and not as many bytes left")
+                raise self.refusal(f"{counted(count, 'item')} told and not as many bytes left")
             for _ in range(count):
                 if node.kind == "map":
                     self._bytes(Node("string"), path)
