@@ -15,15 +15,19 @@ them meanwhile, even by one that tries to reach the server and so comes to talk 
 """
 
 _chosen = random.SystemRandom()
+_given: set[int] = set()
+"""Ports that this process was given, and may not listen on yet."""
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on at this moment.
+    """A port of the loopback address that nobody listens on at this moment, another one every time.
 
     Raises:
         OSError: none was found.
     """
     for port in _chosen.sample(_PORTS, 100):
+        if port in _given:
+            continue
         with socket.socket() as probe:
             # A port whose last connection has just ended can be listened on.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,6 +35,7 @@ def free_port() -> int:
                 probe.bind((LOOPBACK, port))
             except OSError:
                 continue
+            _given.add(port)
             return port
     message = f"no port of {LOOPBACK} is free: of 100 between {_PORTS[0]} and {_PORTS[-1]}, none"
     raise OSError(message)
