@@ -150,6 +150,20 @@ def wall_clocks_to_units(places: int) -> ColumnForm:
     return ColumnForm(f"{_BULK}wall_clock_to_units", (places,))
 
 
+def units_read(kind: LogicalType, places: int, in_utc: bool) -> ColumnForm | None:
+    """Counts of 10**-places seconds since 1970 as times of a type, wall clocks of UTC only."""
+    if kind.kind == "timestamptz":
+        return units_to_instants(places)
+    return units_to_wall_clocks(places) if kind.kind == "timestamp" and in_utc else None
+
+
+def units_written(kind: LogicalType, places: int, in_utc: bool) -> ColumnForm | None:
+    """Times of a type as the same."""
+    if kind.kind == "timestamptz":
+        return instants_to_units(places)
+    return wall_clocks_to_units(places) if kind.kind == "timestamp" and in_utc else None
+
+
 DIGITS, WHOLE_DIGITS = digits(ANY_DIGITS, ANY_DIGITS), digits(ANY_DIGITS, 0)
 """Numbers, and integers, of any size in plain digits, as they are."""
 SHORT_FLOATS = ColumnForm(f"{_FORMS}short_floats")

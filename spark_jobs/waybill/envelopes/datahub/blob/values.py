@@ -33,11 +33,9 @@ from waybill.values.notation import (
     ColumnForm,
     Notation,
     declared_form,
-    instants_to_units,
     integers,
-    units_to_instants,
-    units_to_wall_clocks,
-    wall_clocks_to_units,
+    units_read,
+    units_written,
     whole_form,
 )
 from waybill.values.values import (
@@ -343,10 +341,7 @@ def _reads(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
     if kind == "LONG":
         return WHOLE_DIGITS if check_for(logical) is None else whole_form(logical)
     if kind == "DATE":
-        if is_natural(kind, logical):
-            return units_to_instants(3)
-        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
-        return units_to_wall_clocks(3) if in_utc else None
+        return units_read(logical, 3, zone.name == "UTC")
     if kind == "BOOLEAN":
         return WORDS if is_natural(kind, logical) else None
     return declared_form(logical) if kind in ("STRING", "DOUBLE") else None
@@ -354,10 +349,7 @@ def _reads(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
 
 def _writes(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
     if kind == "DATE":
-        if logical.kind == "timestamptz":
-            return instants_to_units(3)
-        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
-        return wall_clocks_to_units(3) if in_utc else None
+        return units_written(logical, 3, zone.name == "UTC")
     return _WRITES.get(kind)
 
 

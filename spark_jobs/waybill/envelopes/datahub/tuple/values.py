@@ -25,11 +25,9 @@ from waybill.values.notation import (
     ColumnForm,
     Notation,
     declared_form,
-    instants_to_units,
     integers,
-    units_to_instants,
-    units_to_wall_clocks,
-    wall_clocks_to_units,
+    units_read,
+    units_written,
     whole_form,
 )
 from waybill.values.row_functions import AS_IT_IS, Step
@@ -402,10 +400,7 @@ def _reads(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
     if kind == "STRING":
         return declared_form(logical)
     if kind == "TIMESTAMP":
-        if natural:
-            return units_to_instants(6)
-        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
-        return units_to_wall_clocks(6) if in_utc else None
+        return units_read(logical, 6, zone.name == "UTC")
     if kind == "BOOLEAN":
         return WORDS if natural else None
     if kind in INTEGERS:
@@ -420,10 +415,7 @@ _DECLARED = frozenset({"decimal", "number", "float64"})
 
 def _writes(kind: str, logical: LogicalType, zone: Zone) -> ColumnForm | None:
     if kind == "TIMESTAMP":
-        if logical.kind == "timestamptz":
-            return instants_to_units(6)
-        in_utc = logical.kind == "timestamp" and zone.name == "UTC"
-        return wall_clocks_to_units(6) if in_utc else None
+        return units_written(logical, 6, zone.name == "UTC")
     return _WRITES.get(kind)
 
 
