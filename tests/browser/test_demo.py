@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import FrameLocator, Locator, Page, expect
+from playwright.sync_api import Frame, FrameLocator, Locator, Page, expect
 
 from tests.browser.conftest import PROJECT
 from tests.browser.screens import Watch, barriers, overhang, photograph, resize
@@ -87,20 +87,29 @@ def follow(ours: FrameLocator, name: str) -> None:
     arrives(ours, re.compile(rf"^{name} "))
 
 
+def our_frame(page: Page) -> Frame:
+    """The frame of our pages inside Airflow's."""
+    return next(frame for frame in page.frames if "/waybill/" in frame.url and frame.parent_frame)
+
+
 def reload_until(page: Page, ours: FrameLocator, wanted: str | Locator) -> None:
-    """Look at the page again until it says or has something; it does not change by itself."""
+    """Look at our page again until it says or has something; it does not change by itself.
+
+    Airflow's page around it stays: a browser and Airflow need seconds of a processor to load it.
+    """
     found = ours.get_by_text(wanted) if isinstance(wanted, str) else wanted
+    frame = our_frame(page)
     limit = time.monotonic() + SOON / 1000
     while not found.count():
         assert time.monotonic() < limit, ours.locator("body").inner_text()
         page.wait_for_timeout(2000)
-        page.reload()
+        frame.goto(frame.url.partition("#")[0])
         expect(ours.locator("main")).to_be_visible()
 
 
 def fine(page: Page, name: str) -> None:
     """What holds for every page of ours in Airflow's frame."""
-    frame = next(frame for frame in page.frames if "/waybill/" in frame.url and frame.parent_frame)
+    frame = our_frame(page)
     for width in (1280, 390):
         resize(page, width)
         assert barriers(frame) == [], width
