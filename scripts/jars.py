@@ -43,8 +43,8 @@ ONLY_LISTED = """<ivysettings>
   </resolvers>
 </ivysettings>
 """
-"""Settings of Ivy to look up the jars alone, which halves the time: what they depend on is not wanted,
-and their sums are those of the lock."""
+"""Settings of Ivy to look up the jars alone, which halves the time: nothing that they depend on is
+wanted, and their sums are those of the lock."""
 
 
 class JarError(Exception):

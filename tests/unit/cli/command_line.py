@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import typer
 
 from tests.unit.inprocess.test_converter import history
+from waybill.cli import app as application
 from waybill.cli import main
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -30,6 +33,12 @@ def waybill_process(*words: object, given: bytes | None = None, **environment: s
     )
 
 
+@cache
+def command():
+    """All commands and their options, which the command line reads anew in each process."""
+    return typer.main.get_command(application.app)
+
+
 def waybill(*words: object, given: bytes = b"", **environment: str):
     """Run the command in this process, into pipes.
 
@@ -38,6 +47,7 @@ def waybill(*words: object, given: bytes = b"", **environment: str):
     printed, said = io.BytesIO(), io.BytesIO()
     with (
         patch.dict(os.environ, environment),
+        patch.object(application, "app", command()),
         patch.object(sys, "stdin", text_over(io.BytesIO(given))),
         redirect_stdout(text_over(printed)) as out,
         redirect_stderr(text_over(said)) as errors,
@@ -46,8 +56,8 @@ def waybill(*words: object, given: bytes = b"", **environment: str):
         main([*map(str, words)])
     out.flush()
     errors.flush()
-    command = ["waybill", *map(str, words)]
-    return subprocess.CompletedProcess(command, end.value.code, printed.getvalue(), said.getvalue())
+    line = ["waybill", *map(str, words)]
+    return subprocess.CompletedProcess(line, end.value.code, printed.getvalue(), said.getvalue())
 
 
 def text_over(stream: io.BytesIO) -> io.TextIOWrapper:
