@@ -138,11 +138,12 @@ test-nightly: setup-s3 consumers browser ## Run everything, and draw more cases,
 		WAYBILL_KILLS=$(KILLS) WAYBILL_LANES=1 scripts/test.sh drawn histories campaign
 	@WAYBILL_NIGHTLY=1 $(MAKE) test-all
 
+# The types are checked while a clean clone is set up, and the set-up waits for nothing of it.
 .PHONY: check
 check: $(VENV)/.ready ## Lint, check the format and the types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy
+	@nice $(PY) -m mypy
 
 .PHONY: bench
 bench: setup $(STACK:%=jars/%/.ready) ## Measure speed and memory beside the alternatives
