@@ -43,8 +43,8 @@ ONLY_LISTED = """<ivysettings>
   </resolvers>
 </ivysettings>
 """
-"""Settings of Ivy to look up the jars alone, which halves the time: nothing that they depend on is
-wanted, and their sums are those of the lock."""
+"""Settings of Ivy to fetch the jars of a lock alone, which halves the time: what they depend on is
+not wanted, and their sums are those of the lock."""
 
 
 class JarError(Exception):
@@ -122,13 +122,16 @@ def check(jar: Jar, folder: Path, lock: str = LOCK.name) -> None:
         raise JarError(message)
 
 
-def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> list[Jar]:
+def download(
+    jars: Sequence[Jar], folder: Path, transitive: bool = False, settings: str | None = None
+) -> list[Jar]:
     """Put jars into the folder, all of them complete or none.
 
     Args:
         jars: what to fetch.
         folder: where to.
         transitive: whether to fetch what they need to run as well.
+        settings: those of Ivy in XML, if not its own.
 
     Returns:
         What was put there, sorted.
@@ -138,16 +141,15 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
         (scratch / "ivy.xml").write_text(_ivy_module(jars, transitive), encoding="utf-8")
         out = scratch / "out"
         pattern = out / "[organisation]/[module]/[revision]/[ext]/[module](-[classifier])"
-        settings: list[str] = []
-        if not transitive:
-            (scratch / "settings.xml").write_text(ONLY_LISTED, encoding="utf-8")
-            settings = ["-settings", str(scratch / "settings.xml")]
+        file = scratch / "settings.xml"
+        if settings is not None:
+            file.write_text(settings, encoding="utf-8")
         command = [
             java(),
             f"-Divy.default.ivy.user.dir={scratch / 'home'}",
             "-jar",
             str(ivy()),
-            *settings,
+            *(() if settings is None else ("-settings", str(file))),
             *("-cache", str(scratch / "cache")),
             *("-ivy", str(scratch / "ivy.xml")),
             *("-confs", "default", "-types", "jar", "bundle"),
@@ -232,7 +234,7 @@ def fetch(lock: Path = LOCK, folder: Path = FOLDER) -> None:
     if missing:
         sys.stdout.write(f"waybill: fetching {len(missing)} jars of {lock.name}\n")
         sys.stdout.flush()
-        download(missing, folder)
+        download(missing, folder, settings=ONLY_LISTED)
     for jar in jars:
         check(jar, folder, lock.name)
 

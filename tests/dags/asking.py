@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from html.parser import HTMLParser
+from typing import TYPE_CHECKING
 
 from airflow.api_fastapi.core_api import security
 
 from waybill_airflow.web.airflow_runs import RunFacts
+
+if TYPE_CHECKING:
+    from waybill_airflow.web.asking_behind import AskingBehind
 
 HELD = "20261126T210000.000-held00"
 RUN = "manual__2026-11-26T16:00:00+00:00"
@@ -101,6 +106,13 @@ def figures_of(page: Read) -> tuple[list[str], list[str]]:
     start = words.index("Migrations", 1) + 1
     start = next(i for i in range(start, len(words)) if words[i].startswith("of "))
     return words[start : start + 8 : 2], words[start + 1 : start + 9 : 2]
+
+
+def until_idle(behind: AskingBehind) -> None:
+    limit = time.monotonic() + 30
+    while not behind.is_idle:
+        assert time.monotonic() < limit
+        time.sleep(0.001)
 
 
 def held(lake) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from threading import Event, Lock
 
 import pytest
 
+from tests.dags.asking import until_idle
 from waybill.overview.files import INDEX, SOURCE
 from waybill.spec.migration import Migration
 from waybill.storage.file_store import open_store
@@ -45,13 +45,6 @@ def clock(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(lake_outlines, "monotonic", lambda: now[0])
     return now
-
-
-def until_idle(behind: AskingBehind) -> None:
-    limit = time.monotonic() + 30
-    while not behind.is_idle:
-        assert time.monotonic() < limit
-        time.sleep(0.001)
 
 
 def test_nobody_waits_for_a_lake_away_that_has_said_something(asked, clock):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
 from tests.dags.asking import (
     HELD,
     read,
+    until_idle,
 )
 from waybill.storage.file_store import LocalStore
 from waybill_airflow import plugin
@@ -104,15 +104,9 @@ def test_a_page_reads_a_handful_of_files(client, manager, reads, monkeypatch):
         assert [Path(place).name for place in reads] == names
 
 
-def wait_until_nothing_is_asked() -> None:
-    limit = time.monotonic() + 30
-    while not lake_outlines._behind.is_idle:
-        assert time.monotonic() < limit
-
-
 def test_the_list_says_how_old_is_what_it_shows_of_object_storage(client, monkeypatch):
     # Pages of other tests may have asked: their answers would come in between.
-    wait_until_nothing_is_asked()
+    until_idle(lake_outlines._behind)
     monkeypatch.setattr(lake_outlines, "_away", {})
     page = read(client, "/migrations")
     assert page.attributes("data-again") == []
@@ -123,7 +117,7 @@ def test_the_list_says_how_old_is_what_it_shows_of_object_storage(client, monkey
     assert "Figures of one lake in object storage are up to 12 s old; newer ones" in page.text
     assert page.attributes("data-again") == ["3000"]
     assert "/waybill/static/again.js" in page.attributes("src")
-    wait_until_nothing_is_asked()
+    until_idle(lake_outlines._behind)
     page = read(client, "/migrations")
     assert page.attributes("data-again") == []
     assert "What lakes in object storage" not in page.text

@@ -222,9 +222,10 @@ def test_missing_jars_are_fetched_in_one_go(tmp_path, monkeypatch):
     folder = tmp_path / "jars"
     folder.mkdir()
     (folder / "b-1.0.jar").write_bytes(b"b")
-    asked = []
+    asked, settings = [], []
 
     def ivy(command, **_):
+        settings.append("-settings" in command)
         module = Path(command[command.index("-ivy") + 1]).read_text(encoding="utf-8")
         asked.append(module)
         pattern = command[command.index("-retrieve") + 1]
@@ -247,6 +248,23 @@ def test_missing_jars_are_fetched_in_one_go(tmp_path, monkeypatch):
     assert len(asked) == 1
     assert 'name="b"' not in asked[0]
     assert asked[0].count('transitive="false"') == 2
+    assert settings == [True]
+
+
+def test_what_becomes_the_lock_is_checked_by_the_sums_of_others(tmp_path, monkeypatch):
+    """Nothing but Ivy's own settings holds a jar against what its registry says of it."""
+    lock = tmp_path / "jars.lock"
+    lock.write_text("org.acme:thing:1.0\n", encoding="utf-8")
+    given = []
+
+    def ivy(command, **_):
+        given.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "")
+
+    monkeypatch.setattr(jars.subprocess, "run", ivy)
+    with pytest.raises(jars.JarError):
+        jars.relock(lock, tmp_path / "jars")
+    assert ["-settings" in command for command in given] == [False]
 
 
 def test_a_jar_that_does_not_come_is_named(tmp_path, monkeypatch, capsys):
