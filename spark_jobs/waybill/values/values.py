@@ -145,6 +145,14 @@ def float64_text(text: str) -> str:
     return _fitting(text, value, canonical)
 
 
+def is_float64_text(text: str) -> bool:
+    """Whether a text is the canonical one of a finite float64, as most numbers of tools are."""
+    try:
+        return repr(float(text)) == text and text[-1] not in "nf"
+    except ValueError:
+        return False
+
+
 def float32_text(text: str) -> str:
     """The canonical text of a float32 given in any notation; see `float64_text`.
 

@@ -151,6 +151,12 @@ def test_float64_texts_read_back(number):
         assert struct.pack(">d", float(canonical)) == struct.pack(">d", number)
         assert Decimal(canonical) in (Decimal(text), Decimal(repr(number)))
         assert values.float64_text(canonical) == canonical
+    assert values.is_float64_text(values.float64_value(number))
+
+
+@pytest.mark.parametrize("text", ["", "nan", "inf", "-inf", "NaN", "Infinity", "1", "1.50", "1_0"])
+def test_other_texts_are_not_the_canonical_one_of_a_finite_float64(text):
+    assert not values.is_float64_text(text)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))

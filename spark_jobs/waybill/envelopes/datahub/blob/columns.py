@@ -18,7 +18,13 @@ from waybill.types import INTEGER_RANGE, LogicalType
 from waybill.values.declared import check_for, float_check
 from waybill.values.instants import FIRST_MS, LAST_MS, instant_text
 from waybill.values.row_functions import AS_IT_IS, Step
-from waybill.values.values import JSON_ERRORS, base64_bytes, float64_text, json_refusal
+from waybill.values.values import (
+    JSON_ERRORS,
+    base64_bytes,
+    float64_text,
+    is_float64_text,
+    json_refusal,
+)
 
 INT64 = (-(2**63), 2**63 - 1)
 _TEXT = str | None
@@ -115,12 +121,7 @@ def _double(raw: Raw) -> str | None:
     if not isinstance(value, str):
         raise Refusal("value", "a DOUBLE must be a number")
     text = str(value)
-    try:
-        if repr(float(text)) == text and text[-1] not in "nf":
-            return text
-    except ValueError:
-        pass
-    return float64(text)
+    return text if is_float64_text(text) else float64(text)
 
 
 def _decimal_pattern(logical: LogicalType) -> Callable[[str], Any]:

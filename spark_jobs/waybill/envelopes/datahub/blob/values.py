@@ -42,6 +42,7 @@ from waybill.values.values import (
     JSON_ERRORS,
     base64_bytes,
     float64_text,
+    is_float64_text,
     is_integer_text,
     is_json_number,
     json_refusal,
@@ -238,11 +239,8 @@ def _double_writer(column: Column) -> Callable[[Any], Any]:
     def write(value: Any) -> Any:
         if value is None or value is UNSET:
             return value
-        try:
-            if repr(float(value)) == value and value[-1] not in "nf":
-                return Raw(value)
-        except ValueError:
-            pass
+        if is_float64_text(value):
+            return Raw(value)
         if value in SPECIAL_FLOATS:
             return value
         if is_json_number(value) is None:

@@ -36,6 +36,7 @@ from waybill.values.values import (
     float32_text,
     float32_value,
     float64_text,
+    is_float64_text,
     is_integer_text,
     is_plain_number,
     json_refusal,
@@ -211,12 +212,7 @@ _DOUBLE = float_check(float64_text)
 
 
 def _double(text: str) -> str:
-    try:
-        if repr(float(text)) == text and text[-1] not in "nf":
-            return text
-    except ValueError:
-        pass
-    return _DOUBLE(text)
+    return text if is_float64_text(text) else _DOUBLE(text)
 
 
 _NATURAL: dict[str, Convert] = {
@@ -353,10 +349,7 @@ def _holds_integer(kind: str) -> Callable[[str], bool]:
 
 
 def _holds_double(text: str) -> bool:
-    try:
-        return text in SPECIAL_FLOATS or (repr(float(text)) == text and text[-1] not in "nf")
-    except ValueError:
-        return False
+    return text in SPECIAL_FLOATS or is_float64_text(text)
 
 
 def _holds_float(text: str) -> bool:
