@@ -14,6 +14,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from stack.archives import unpack
 from stack.databases import USER, DatabaseServer
 from stack.server import ServerError
 from waybill_airflow.free_ports import LOOPBACK
@@ -110,5 +111,5 @@ def _programs(folder: Path) -> Path:
     with zipfile.ZipFile(found[-1]) as jar:
         packed = next(name for name in jar.namelist() if name.endswith(".txz"))
         with jar.open(packed) as stream, tarfile.open(fileobj=stream, mode="r:xz") as archive:
-            archive.extractall(folder / "programs", filter="data")
+            unpack(archive, folder / "programs")
     return folder / "programs" / "bin"

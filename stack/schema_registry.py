@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from stack.archives import unpack
 from stack.server import ServerError, TemporaryServer, listening
 from waybill_airflow.free_ports import LOOPBACK, free_port
 
@@ -69,7 +70,7 @@ class SchemaRegistryServer(TemporaryServer):
                 message = f"there is no schema registry in {JARS}: run `make servers`"
                 raise ServerError(message)
             with tarfile.open(packed[-1]) as archive:
-                archive.extractall(self.folder, filter="data")
+                unpack(archive, self.folder)
             # It finds its other jars beside it, whatever its own name is.
             next(self.folder.glob("*-runner.jar")).rename(runner)
         super().start()

@@ -187,7 +187,8 @@ _SIZED = (*_TEMPORAL, "decimal", "number", "bit")
 _BITS = ("bit", "varbit", "bit varying")
 _ZONE = re.compile(r"(time|timestamp)\s*\(\s*(\d+)\s*\)\s*(with|without) time zone")
 _TYPE = re.compile(
-    r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s){0,9}+)\Z",
+    r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*"
+    r"((?>(?:unsigned|signed|zerofill|\s){0,9}))\Z",
     re.S,
 )
 

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from stack.archives import unpack
+
 PLACE = Path("/tmp/waybill-stored-lake")
 STORED = Path(__file__).with_name("stored_lake.tar.xz")
 
@@ -95,7 +97,7 @@ def unpacked() -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(PLACE, ignore_errors=True)
         with tarfile.open(STORED) as archive:
-            archive.extractall(PLACE.parent, filter="data")
+            unpack(archive, PLACE.parent)
         try:
             yield PLACE
         finally:

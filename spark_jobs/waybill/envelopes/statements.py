@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import re
 
-# Nothing is given back once it matched (`++`): a statement that is none is recognised in one pass.
-NAME = r"`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$]++"
+# Nothing is given back once it matched (`(?>`): a statement that is none is recognised in one pass.
+NAME = r"`(?>(?:[^`]|``)+)`|\"(?>(?:[^\"]|\"\")+)\"|[\w$]++"
 # Oracle has names with # in them, so a comment that begins with it stands behind a blank.
-COMMENT = r"/\*(?!!)(?:[^*]|\*(?!/))*+\*/|--[^\n]*+|(?:(?<=[\s;])|\A)\#[^\n]*+"
-GAP = rf"(?:\s|{COMMENT})"
+COMMENT = r"/\*(?!!)(?>(?:[^*]|\*(?!/))*)\*/|--[^\n]*+|(?:(?<=[\s;])|\A)\#[^\n]*+"
+GAP = rf"(?>\s|{COMMENT})"
+GAPS = rf"(?>{GAP}*)"
 
 _HOW = (
     "or|replace|temporary|temp|global|local|private|unlogged|external|online|offline|ignore"
     "|unique|fulltext|spatial|bitmap|clustered|nonclustered"
 )
 _DEFINES = re.compile(
-    rf"{GAP}*+(create|alter|drop|rename)(?:{GAP}++(?:{_HOW})(?![\w$]))*+"
-    rf"{GAP}++(table|index|database|schema)s?+(?![\w$])",
+    rf"{GAPS}(create|alter|drop|rename)(?>(?:{GAP}{GAPS}(?:{_HOW})(?![\w$]))*)"
+    rf"{GAP}{GAPS}(table|index|database|schema)s?+(?![\w$])",
     re.IGNORECASE,
 )
 _OPERATIONS = {

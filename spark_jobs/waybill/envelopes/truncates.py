@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from waybill.envelopes.statements import COMMENT, GAP, NAME
+from waybill.envelopes.statements import COMMENT, GAP, GAPS, NAME
 from waybill.errors import Refusal
 
 _TRUNCATE = re.compile(
-    rf"{GAP}*+truncate(?![\w$])(?:{GAP}++table(?![\w$]))?{GAP}*+"
-    rf"(?:({NAME}){GAP}*+\.{GAP}*+)?({NAME}){GAP}*+(?:;{GAP}*+)?",
+    rf"{GAPS}truncate(?![\w$])(?:{GAP}{GAPS}table(?![\w$]))?{GAPS}"
+    rf"(?:({NAME}){GAPS}\.{GAPS})?({NAME}){GAPS}(?:;{GAPS})?",
     re.IGNORECASE,
 )
 
 
-_QUOTED = re.compile(rf"`(?:[^`]|``)*+`|\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'|{COMMENT}")
+_QUOTED = re.compile(rf"`(?>(?:[^`]|``)*)`|\"(?>(?:[^\"]|\"\")*)\"|'(?>(?:[^']|'')*)'|{COMMENT}")
 _PARTITION = re.compile(r"(?<![\w$])(?:sub)?partitions?(?![\w$])", re.IGNORECASE)
 
 

@@ -22,12 +22,12 @@ _BLANKS = r"\s|--[^\n]*\n|#[^\n]*\n"
 _EXECUTED = r"/\*M?![0-9]*"
 """How a comment begins that MySQL and MariaDB execute from some version on."""
 _OF_ROWS = re.compile(
-    rf"(?:(?>{_BLANKS}|/\*.*?\*/|\()*+|(?>{_BLANKS}|{_EXECUTED}|/\*.*?\*/|\()*+)"
+    rf"(?:(?>(?:{_BLANKS}|/\*.*?\*/|\()*)|(?>(?:{_BLANKS}|{_EXECUTED}|/\*.*?\*/|\()*))"
     r"(?:INSERT|UPDATE|DELETE|REPLACE|SELECT|LOAD|MERGE|WITH|CALL|EXECUTE|PREPARE|SET|COPY|VALUES)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _OF_TABLES = re.compile(
-    rf"(?>{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*+"
+    rf"(?>(?:{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*)"
     r"(?:(?:CREATE|ALTER|DROP|TRUNCATE|RENAME|COMMENT|ANALYZE|OPTIMIZE|REINDEX|CLUSTER)\b"
     r"|(?:EXEC(?:UTE)?\s+)?(?:\[?\w*\]?\.){0,2}\[?sp_rename\b)",
     re.IGNORECASE | re.DOTALL,
@@ -143,7 +143,7 @@ _SPACES = ("DATABASE", "SCHEMA")
 """Kinds of things that hold tables."""
 
 _OF_NO_TABLE = re.compile(
-    rf"(?!.*\b(?:TABLE|VIEW|INDEX|TRIGGER|AS|DO)\b)(?>{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*+"
+    rf"(?!.*\b(?:TABLE|VIEW|INDEX|TRIGGER|AS|DO)\b)(?>(?:{_BLANKS}|(?!{_EXECUTED})/\*.*?\*/)*)"
     r"(?:GRANT|REVOKE|FLUSH|BEGIN|COMMIT|ROLLBACK|"
     r"(?:CREATE|ALTER|DROP|RENAME|SET)\s+(?:USER|ROLE|DATABASE|SCHEMA|PASSWORD|TABLESPACE))\b",
     re.IGNORECASE | re.DOTALL,
@@ -151,7 +151,7 @@ _OF_NO_TABLE = re.compile(
 """How statements begin that tell nothing of tables."""
 
 _NAME = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\[\]]+\]|\w[\w$#]*+)"
-_NAMES = re.compile(rf"'[^']*'|({_NAME}(?:\s*\.\s*{_NAME})*+)", re.DOTALL)
+_NAMES = re.compile(rf"'[^']*'|({_NAME}(?>(?:\s*\.\s*{_NAME})*))", re.DOTALL)
 
 
 def _names_ruled(text: str, tables: StatementTables) -> bool:

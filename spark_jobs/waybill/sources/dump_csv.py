@@ -20,13 +20,13 @@ from waybill.sources.streams import text_blocks
 LARGEST = 64 << 20
 """Bytes of the largest row."""
 
-_FIELD_TEXT = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n][^,\r\n]*+|)'
+_FIELD_TEXT = rb'(?:"(?>(?:[^"]++|"")*)"|[^",\r\n][^,\r\n]*+|)'
 _FIELD = re.compile(_FIELD_TEXT)
 _FIELD_AND_COMMA = re.compile(rb"%b," % _FIELD_TEXT)
-_FIELDS = re.compile(rb"(?:%b,)*+" % _FIELD_TEXT)
-_ROW = re.compile(rb"%b(?:,%b)*+" % (_FIELD_TEXT, _FIELD_TEXT))
-_ROWS = re.compile(rb"(?:%b(?:,%b)*+(?:\r\n?|\n))*+" % (_FIELD_TEXT, _FIELD_TEXT))
-_QUOTED = re.compile(rb'"(?:[^"]++|"")*+(?P<closed>"?)')
+_FIELDS = re.compile(rb"(?>(?:%b,)*)" % _FIELD_TEXT)
+_ROW = re.compile(rb"%b(?>(?:,%b)*)" % (_FIELD_TEXT, _FIELD_TEXT))
+_ROWS = re.compile(rb"(?>(?:%b(?>(?:,%b)*)(?:\r\n?|\n))*)" % (_FIELD_TEXT, _FIELD_TEXT))
+_QUOTED = re.compile(rb'"(?>(?:[^"]++|"")*)(?P<closed>"?)')
 _LINE_ENDS = b"\r\n"
 
 _encode = msgspec.json.Encoder().encode

@@ -27,6 +27,15 @@ def python_of(*version: int) -> str:
     return f'exec {shlex.quote(sys.executable)} -c {shlex.quote(lie)} "$2"'
 
 
+def python_built(*arguments: str) -> str:
+    """A program that runs what it is told, and says that it was built with these arguments."""
+    lie = (
+        "import sys, sysconfig; sys.executable = sys._base_executable = sys.argv[2]; "
+        f"sysconfig.get_config_vars()['CONFIG_ARGS'] = {' '.join(arguments)!r}; exec(sys.argv[1])"
+    )
+    return f'exec {shlex.quote(sys.executable)} -c {shlex.quote(lie)} "$2" "$0"'
+
+
 def preflight(folder: Path, what: str, programs: dict[str, str], **environment: str):
     return script("preflight.sh", folder, what, programs, **environment)
 
@@ -53,12 +62,12 @@ def one_sentence(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "programs", [{}, {"python3": OLD_PYTHON}, {"python3": python_of(3, 11, 4)}]
+    "programs", [{}, {"python3": OLD_PYTHON}, {"python3": python_of(3, 11, 1)}]
 )
 def test_no_usable_python(tmp_path, programs):
     done = preflight(tmp_path, "python", programs)
     assert done.returncode == 1
-    wanted = "Python 3.11 (from 3.11.5 on), 3.12 or 3.13 was not found; install"
+    wanted = "Python 3.11 (from 3.11.2 on), 3.12 or 3.13 was not found; install"
     assert wanted in one_sentence(done.stderr)
 
 
@@ -71,7 +80,21 @@ def test_a_python_that_is_not_the_first_is_found(tmp_path):
 
 
 def test_a_python_that_is_just_new_enough(tmp_path):
-    assert preflight(tmp_path, "python", {"python3": python_of(3, 11, 5)}).returncode == 0
+    assert preflight(tmp_path, "python", {"python3": python_of(3, 11, 2)}).returncode == 0
+
+
+def test_a_python_that_is_compiled_with_optimizations_goes_first(tmp_path):
+    programs = {"python3": python_built(), "python3.11": python_built("--enable-optimizations")}
+    done = preflight(tmp_path, "python", programs)
+    assert (done.stdout, done.stderr) == (f"{tmp_path}/python3.11\n", "")
+    named = preflight(tmp_path, "python", programs, PYTHON=f"{tmp_path}/python3")
+    assert (named.stdout, named.stderr) == (f"{tmp_path}/python3\n", "")
+
+
+def test_a_slow_python_will_do_if_there_is_no_other(tmp_path):
+    done = preflight(tmp_path, "python", {"python3": python_built("--enable-shared")})
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/python3\n")
+    assert "was compiled without optimizations" in one_sentence(done.stderr)
 
 
 def test_a_wrong_choice_of_python_is_not_passed_over(tmp_path):

@@ -131,7 +131,7 @@ def _decimal_pattern(logical: LogicalType) -> Callable[[str], Any]:
         # Some digits behind the point have to be zeros: nothing passes, and all is looked at.
         return re.compile("(?!)").fullmatch
     whole = "0" if precision <= scale else f"(?:[1-9][0-9]{{0,{precision - scale - 1}}}+|0)"
-    fraction = f"(?:\\.[0-9]{{1,{scale}}}+)?+" if scale else ""
+    fraction = f"(?>(?:\\.[0-9]{{1,{scale}}}+)?)" if scale else ""
     return re.compile(f"-?{whole}{fraction}").fullmatch
 
 
