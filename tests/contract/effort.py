@@ -16,16 +16,27 @@ FEW = 8
 """So many cases of a property are tried in any case."""
 
 
-def properties(examples: int, nightly: int = 0) -> settings:
-    """Settings of a property; a failing case is told as it was found, making it smaller is slow.
+def cases(examples: int, nightly: int = 0) -> int:
+    """How many cases of a property are tried: of many half, unless the effort says more.
 
     Args:
         examples: how many cases there are, times the effort; half of those beyond a few by default.
         nightly: how many there are at least with any effort beyond the usual one.
     """
-    usual = min(examples, max(FEW, examples // 2))
+    if EFFORT == 1:
+        return min(examples, max(FEW, examples // 2))
+    return max(examples * EFFORT, nightly)
+
+
+def properties(examples: int, nightly: int = 0) -> settings:
+    """Settings of a property; a failing case is told as it was found, making it smaller is slow.
+
+    Args:
+        examples: see `cases`.
+        nightly: see `cases`.
+    """
     return settings(
-        max_examples=usual if EFFORT == 1 else max(examples * EFFORT, nightly),
+        max_examples=cases(examples, nightly),
         deadline=None,
         derandomize=EFFORT == 1,
         database=None,

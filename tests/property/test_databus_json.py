@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from waybill.envelopes.databus.json.events import any_event
 from waybill.envelopes.databus.json.usual_rows import usual_row
 from waybill.errors import Refusal
@@ -37,7 +38,7 @@ def line_of(pairs) -> bytes:
     return f"{{{','.join(members)}}}".encode()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400), deadline=None)
 @given(
     st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=3),
     st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(ODD)), max_size=1),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from waybill.envelopes.datahub.blob.declaration import ENVELOPE
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Message
@@ -94,7 +95,7 @@ def fresh() -> Any:
 
 
 @given(messages())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_what_was_read_before_does_not_matter(values):
     """A decoder that knows the table answers as one that sees it for the first time."""
     warm = fresh()
@@ -104,7 +105,7 @@ def test_what_was_read_before_does_not_matter(values):
 
 
 @given(messages(), st.sampled_from(["two", "one"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 def test_what_was_read_is_written_and_read_the_same(values, updates):
     encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(updates=updates))
     for offset, value in enumerate(values):
@@ -137,7 +138,7 @@ def test_what_was_read_is_written_and_read_the_same(values, updates):
 
 
 @given(messages())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80), deadline=None)
 def test_a_name_that_stands_twice_is_refused(values):
     """However often the table was read before."""
     warm = fresh()

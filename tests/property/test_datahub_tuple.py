@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from tests.histories import by_name
 from waybill.envelopes.datahub.tuple.declaration import ENVELOPE
 from waybill.envelopes.datahub.tuple.topics import METADATA, TIMES
@@ -85,7 +86,7 @@ def fresh(schema: dict[str, Any] | None) -> Any:
 
 
 @given(records())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_what_was_read_before_does_not_matter(made):
     """A decoder that knows the topic answers as one that sees it for the first time."""
     schema, values = made
@@ -96,7 +97,7 @@ def test_what_was_read_before_does_not_matter(made):
 
 
 @given(records(), st.sampled_from(["object", "record"]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_what_was_read_is_written_and_read_the_same(made, shape, with_schema):
     schema, values = made
     topic_schema = schema if with_schema or shape == "record" else None
@@ -122,7 +123,7 @@ def test_what_was_read_is_written_and_read_the_same(made, shape, with_schema):
 
 
 @given(records())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 def test_a_name_that_stands_twice_is_refused(made):
     schema, values = made
     warm = fresh(schema)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
@@ -117,7 +118,7 @@ def spaced(value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=cases(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(tables())
 def test_what_is_written_reads_back(envelope, table):
     schema, changes = table
@@ -134,7 +135,7 @@ def test_what_is_written_reads_back(envelope, table):
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=cases(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(tables())
 def test_the_fast_way_is_the_slow_way(envelope, table):
     schema, changes = table
@@ -150,7 +151,7 @@ def test_the_fast_way_is_the_slow_way(envelope, table):
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=cases(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(tables(), st.data())
 def test_damaged_messages_are_refused_or_read_the_same_both_ways(envelope, table, data):
     schema, changes = table
@@ -183,7 +184,7 @@ def test_damaged_messages_are_refused_or_read_the_same_both_ways(envelope, table
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
 @given(tables(), st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=cases(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_name_that_stands_twice_is_refused(envelope, table, data):
     """Wherever it stands, however it is spelt, after messages of the same table."""
     schema, changes = table

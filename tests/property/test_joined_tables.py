@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from tests.property.merge_histories import COLUMNS, Source, delivered, misfit
 from tests.property.test_merge_rules import drawn
 from waybill.mapping.shards import Floor
@@ -108,7 +108,7 @@ def two_tables(data: st.DataObject, **knobs) -> tuple[list[Change], dict]:
     return changes, truth
 
 
-@settings(max_examples=10_000 if EFFORT > 1 else 300, deadline=None)
+@settings(max_examples=cases(300, nightly=10_000), deadline=None)
 @given(st.data())
 def test_each_table_has_its_own_rows_in_any_order_split_and_twice(data):
     changes, truth = two_tables(data, partitions=data.draw(st.sampled_from([1, 2])))
@@ -119,7 +119,7 @@ def test_each_table_has_its_own_rows_in_any_order_split_and_twice(data):
     assert table.live() == truth
 
 
-@settings(max_examples=2_000 if EFFORT > 1 else 100, deadline=None)
+@settings(max_examples=cases(100, nightly=2_000), deadline=None)
 @given(st.data())
 def test_statements_without_ids_take_what_was_before_them(data):
     changes, truth = two_tables(data, unnumbered=True, partitions=1)

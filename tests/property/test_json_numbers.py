@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from waybill.envelopes import registry
 from waybill.envelopes.dms.values import key_alone, micros_of, order_of, time_text
 from waybill.envelopes.ogg.values import Clock, op_ts_of
@@ -105,7 +106,7 @@ def outcome(decoder, value: str):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(after=rows, before=st.none() | rows, same=st.booleans())
 @example(after={"amount": "1e3", "real": "1.50"}, before={"amount": "1e3"}, same=False)
 def test_every_notation_is_read_as_by_a_closer_look(name, after, before, same):

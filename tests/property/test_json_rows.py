@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from tests.contract.roundtrip import rules_for
 from tests.histories import Knobs, histories, tables
 from waybill.envelopes import registry
@@ -28,7 +29,7 @@ ENVELOPES = [
 COMPARED = {"oms-canal", "oms-dataworks"}
 """They tell types in JSON that is known byte by byte, once it was looked at closely."""
 each = pytest.mark.parametrize("envelope", ENVELOPES, ids=lambda envelope: envelope.name)
-quick = settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)
+quick = settings(max_examples=cases(30), suppress_health_check=list(HealthCheck), deadline=None)
 WHOLE = Knobs(before="full", partial=False)
 
 

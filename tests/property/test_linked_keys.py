@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from tests.property.merge_histories import COLUMNS, history, misfit
 from waybill.convert.linked_keys import groups
 from waybill.merge.rules import STATEMENTS, Table
@@ -29,7 +29,7 @@ def rows_of(changes):
     return table.rows
 
 
-@settings(max_examples=300 * EFFORT, deadline=None)
+@settings(max_examples=cases(300), deadline=None)
 @given(st.data())
 def test_groups_of_keys_are_tables_of_their_own(data):
     def choose(n):

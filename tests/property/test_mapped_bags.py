@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from tests.histories import by_name, image
 from tests.property.bag_histories import Heap, dealt, plain
 from waybill.errors import ConfigurationError
@@ -58,7 +58,7 @@ def mapped_change(mapped: MappedTable, change: Change) -> Change:
     )
 
 
-@settings(max_examples=100 * EFFORT, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.data(), st.sampled_from(TAKEN))
 def test_what_is_taken_gives_the_source_s_rows(data, more):
     def choose(n):

@@ -7,13 +7,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from tests.property.bag_histories import Heap, dealt
 from waybill.merge.rules import Change, bag
 from waybill.order import order_key
 
 
-@settings(max_examples=200 * EFFORT, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(st.data())
 def test_any_order_and_duplication_gives_the_source_s_rows(data):
     def choose(n):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
 from waybill.merge.rules import Counts, Table, fold
 
@@ -14,7 +14,7 @@ def drawn(data):
     return lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0
 
 
-@settings(max_examples=10_000 if EFFORT > 1 else 300, deadline=None)
+@settings(max_examples=cases(300, nightly=10_000), deadline=None)
 @given(st.data())
 def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     choose = drawn(data)
@@ -29,7 +29,7 @@ def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     assert table.live() == source.truth
 
 
-@settings(max_examples=10_000 if EFFORT > 1 else 300, deadline=None)
+@settings(max_examples=cases(300, nightly=10_000), deadline=None)
 @given(st.data())
 def test_columns_with_other_names_are_the_same_columns(data):
     """In any split, order and duplication; names are swapped, given back, and given to new ones."""
@@ -47,7 +47,7 @@ def test_columns_with_other_names_are_the_same_columns(data):
     assert table.live() == source.truth
 
 
-@settings(max_examples=2_000 if EFFORT > 1 else 100, deadline=None)
+@settings(max_examples=cases(100, nightly=2_000), deadline=None)
 @given(st.data())
 def test_statements_without_ids_take_what_was_before_them_however_late(data):
     choose = drawn(data)
@@ -63,7 +63,7 @@ def test_statements_without_ids_take_what_was_before_them_however_late(data):
     assert table.live() == source.truth
 
 
-@settings(max_examples=100 * EFFORT, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.data())
 def test_a_batch_taken_twice_changes_nothing(data):
     choose = drawn(data)
@@ -77,7 +77,7 @@ def test_a_batch_taken_twice_changes_nothing(data):
         assert counts.out == 0
 
 
-@settings(max_examples=100 * EFFORT, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.data())
 def test_going_on_from_kept_rows_is_starting_anew(data):
     """What lets an increment be folded into stored rows when nothing in it is late."""
@@ -90,7 +90,7 @@ def test_going_on_from_kept_rows_is_starting_anew(data):
     assert fold(fold({}, changes[:cut]), changes[cut:]) == fold({}, changes)
 
 
-@settings(max_examples=100 * EFFORT, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.data())
 def test_a_row_without_sources_depends_on_its_newest_image_alone(data):
     """What lets one aggregate decide a key: `sources` is None only where nothing older shows.
@@ -117,7 +117,7 @@ def test_no_changes():
     assert table.live() == {}
 
 
-@settings(max_examples=2_000 if EFFORT > 1 else 200, deadline=None)
+@settings(max_examples=cases(200, nightly=2_000), deadline=None)
 @given(st.data())
 def test_a_replay_of_what_was_refused_brings_all_that_rows_lack(data):
     """Once the columns are wider, the changes that were not refused are hidden for good.

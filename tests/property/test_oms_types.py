@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import cases
 from tests.histories import by_name
 from waybill.envelopes import registry
 from waybill.records import Change, Column, Message, intern_schema
@@ -256,7 +257,7 @@ def plain(wire: str) -> Any:
 
 each = pytest.mark.parametrize("method", METHODS)
 both = pytest.mark.parametrize("version", VERSIONS)
-quick = settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
+quick = settings(max_examples=cases(8), suppress_health_check=list(HealthCheck), deadline=None)
 
 
 def coder(method: str, version: str, way: str) -> Any:

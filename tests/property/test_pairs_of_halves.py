@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from tests.histories import by_name, column_of, image
 from waybill.envelopes.pairs import PairJoiner
 from waybill.records import Change, Message, intern_schema
@@ -92,7 +92,7 @@ def test_no_half_is_lost_or_doubled(halves, data):
 
 
 @given(interleavings(), st.integers(0, 3))
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=cases(60))
 def test_no_more_before_images_are_held_than_the_limit(halves, limit):
     joiner = PairJoiner(limit)
     left = 0

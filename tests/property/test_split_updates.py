@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT, properties
+from tests.contract.effort import cases, properties
 from tests.histories import by_name
 from tests.property.split_updates import (
     SplitHistory,
@@ -198,7 +198,7 @@ def test_statements_without_ids_between_halves_come_before_the_update(seed) -> N
 
 
 @given(st.data())
-@settings(max_examples=60 * EFFORT, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 def test_no_update_is_made_twice_of_halves_that_come_twice(data) -> None:
     """However often its halves come: an update that moves a row is one, or it is joined anew."""
     choose = drawn(data)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
+from tests.contract.effort import cases
 from waybill.errors import WaybillError
 from waybill.lake.ordered_rows import RowGroup, clusters, in_order, read_in_order, row_groups
 from waybill.lake.task_rows import DataFile, deal, read_piece
@@ -56,7 +56,7 @@ def write(path: Path, groups: list[list[dict[str, Any]]], **given: Any) -> DataF
     return DataFile(str(path), path.stat().st_size)
 
 
-@settings(max_examples=25 * EFFORT, deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(tables, st.integers(500, 8000))
 def test_every_row_is_in_one_piece(tmp_path_factory, groups, size) -> None:
     folder = tmp_path_factory.mktemp("files")
@@ -99,7 +99,7 @@ def test_a_file_that_is_gone_or_is_none_is_named(tmp_path: Path) -> None:
             list(read_piece(task[0], SCHEMA))
 
 
-@settings(max_examples=25 * EFFORT, deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(st.lists(tables, min_size=1, max_size=3))
 def test_rows_come_in_order_whatever_file_they_are_in(tmp_path_factory, given_files) -> None:
     folder = tmp_path_factory.mktemp("files")

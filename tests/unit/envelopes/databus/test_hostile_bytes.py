@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import databus_layout as layout
+from tests.contract.effort import cases
 from tests.unit.envelopes.databus.persons import (
     ANN,
     ID,
@@ -98,7 +99,7 @@ class TestHostileBytes:
         assert found[-1].reason.endswith(ending)
         assert not any(ending in c.reason for c in found[1:-1])
 
-    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=cases(200), deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def test_right_checksums_around_anything(self, folder, data):
         value = data.draw(st.binary(max_size=40) | st.sampled_from([ANN, ANN * 2]))

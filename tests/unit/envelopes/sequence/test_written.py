@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pydantic import ValidationError
 
+from tests.contract.effort import cases
 from waybill.batches.decoding import ChangeBatches
 from waybill.batches.encoding import MessageBatches
 from waybill.envelopes import registry
@@ -179,7 +180,7 @@ class TestLayouts:
 
     @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.parts[0])
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=cases(60), deadline=None)
     def test_numbers_order_as_the_parts_do_and_are_read_back(self, layout, data):
         def sequence() -> tuple[int, ...]:
             parts = [data.draw(st.integers(0, 10**20))]
