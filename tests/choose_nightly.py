@@ -1,60 +1,53 @@
-"""Choose which tests of a phase run at night only: `python -m tests.choose_nightly spark`.
+"""Choose which tests of Spark and of servers run at night only: `python -m tests.choose_nightly`.
 
 It runs all of them, notes which lines and branches of the library each one reaches in the process
 of the tests, and what it costs, and lets as cheap a choice as it finds run by day that reaches
 nearly all (`SHARE`) that all of them reach, with at least one test of each file, all that are cheap
-anyway, and those whose point is the values and not the lines (`KEPT`). The others go to
+anyway (`CHEAP`), and those whose point is the values and not the lines (`KEPT`). The others go to
 `tests/nightly.txt`. A test that is added later runs by day until somebody chooses again.
+
+What a phase reached is kept in a folder, so that it is not run again after another one failed, and
+`python -m tests.choose_nightly --record PHASE` runs one beside another.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import subprocess
 import sys
 from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 
 import pytest
 from coverage import Coverage
 
 from bench.cpu import cpu_seconds
-from tests.nightly import CHOSEN
+from tests.nightly import CHOSEN, is_named
 
 PROJECT = Path(__file__).resolve().parents[1]
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Tests that run in one process.
-
-    Attributes:
-        paths: their folders and files.
-        cheap: those that take less, in processor seconds, run by day.
-    """
-
-    paths: tuple[str, ...]
-    cheap: float
-
+RECORDS = PROJECT / "build" / "choose_nightly"
 
 PHASES = {
-    "spark": Phase(("tests/spark",), 2.0),
-    "kafka": Phase(("tests/kafka",), 2.0),
-    "s3": Phase(("tests/s3",), 2.0),
-    "verify": Phase(("tests/verify",), 2.0),
+    "spark": "tests/spark",
+    "kafka": "tests/kafka",
+    "s3": "tests/s3",
+    "verify": "tests/verify",
 }
 """Phases whose tests do most of their work in the process that runs them, each by lines of its own.
 
 Those of `fast` run the same lines with other values, or commands in other processes.
 """
 
-SHARE = 0.98
-"""Of the lines and branches that all tests of a phase reach, those by day reach so many.
+CHEAP = 2.0
+"""Tests that take less, in processor seconds, run by day."""
+
+SHARE = 0.97
+"""Of the lines and branches that all tests reach, those by day reach so many.
 
 The rest costs as much as these.
 """
@@ -66,18 +59,17 @@ KEPT = (
 )
 """Files and folders whose tests run the same lines with other values, or kill what runs them."""
 
-Reached = tuple[int, int, int]
-"""A file's number, and the lines that follow each other there."""
+Reached = tuple[str, int, int]
+"""A file, and the lines that follow each other there."""
 
 
 class Watch:
     """Which lines and branches each test reaches, and its processor seconds with Java's."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, file: Path) -> None:
         sources = [str(PROJECT / name) for name in ("spark_jobs/waybill", "plugins")]
-        self.file = folder / "coverage"
         self._coverage = Coverage(
-            data_file=str(self.file), branch=True, source=sources, config_file=False
+            data_file=str(file), branch=True, source=sources, config_file=False
         )
         self.seconds: dict[str, float] = {}
 
@@ -107,7 +99,8 @@ def reached_by(file: Path, tests: Iterable[str]) -> dict[str, frozenset[Reached]
     found: dict[str, set[Reached]] = {test: set() for test in tests}
     with closing(sqlite3.connect(file)) as written:
         for test, *arc in written.execute(
-            "SELECT context, file_id, fromno, tono FROM arc JOIN context ON context_id = context.id"
+            "SELECT context, path, fromno, tono FROM arc"
+            " JOIN context ON context_id = context.id JOIN file ON file_id = file.id"
         ):
             if test in found:
                 found[test].add((*arc,))
@@ -155,9 +148,9 @@ def by_day(
     return {*chosen, *(min(files[file], key=cost.__getitem__) for file in missing)}
 
 
-def kept_of(seconds: Mapping[str, float], cheap: float) -> set[str]:
+def kept_of(seconds: Mapping[str, float]) -> set[str]:
     """The tests that run by day whatever they reach."""
-    return {test for test, used in seconds.items() if used < cheap or _below(test, KEPT)}
+    return {test for test, used in seconds.items() if used < CHEAP or _below(test, KEPT)}
 
 
 def _file(test: str) -> str:
@@ -168,36 +161,57 @@ def _below(test: str, paths: Iterable[str]) -> bool:
     return any(PurePath(_file(test)).is_relative_to(path) for path in paths)
 
 
-def replaced(lines: Iterable[str], phase: Phase, tests: Iterable[str]) -> list[str]:
-    """The tests that run at night only, with others of one phase.
+def record(phase: str, folder: Path) -> int:
+    """Run all tests of a phase and keep what they reached; it fails if one of them does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    watch = Watch(folder / f"{phase}.coverage")
+    result = pytest.main(["-q", PHASES[phase]], plugins=[watch])
+    if result == pytest.ExitCode.OK:
+        _seconds(phase, folder).write_text(json.dumps(watch.seconds), encoding="utf-8")
+    return int(result)
 
-    Args:
-        lines: those that did until now.
-        phase: the phase.
-        tests: those of it that do from now on.
-    """
-    return sorted({*tests, *(line for line in lines if not _below(line, phase.paths))})
 
-
-def choose(phase: Phase) -> int:
-    """Run all tests of a phase and write the choice; it fails if one of them does."""
-    with TemporaryDirectory() as folder:
-        watch = Watch(Path(folder))
-        result = pytest.main(["-q", *phase.paths], plugins=[watch])
-        if result != pytest.ExitCode.OK:
-            return int(result)
-        reached = reached_by(watch.file, watch.seconds)
-    chosen = by_day(reached, watch.seconds, kept_of(watch.seconds, phase.cheap), SHARE)
-    lines = CHOSEN.read_text(encoding="utf-8").splitlines()
-    nightly = replaced(lines, phase, reached.keys() - chosen)
+def choose(folder: Path) -> str:
+    """Write the choice among the tests of all phases, and say what it costs."""
+    seconds: dict[str, float] = {}
+    reached: dict[str, frozenset[Reached]] = {}
+    for phase in PHASES:
+        used = json.loads(_seconds(phase, folder).read_text(encoding="utf-8"))
+        seconds |= used
+        candidates = [test for test in used if not is_named(*test.split("::", 1))]
+        reached |= reached_by(folder / f"{phase}.coverage", candidates)
+    chosen = by_day(reached, seconds, kept_of({test: seconds[test] for test in reached}), SHARE)
+    nightly = sorted(reached.keys() - chosen)
     CHOSEN.write_text("".join(f"{test}\n" for test in nightly), encoding="utf-8")
-    used, every = (sum(map(watch.seconds.__getitem__, names)) for names in (chosen, reached))
-    line = f"{len(chosen)} of {len(reached)} tests run by day: {used:.0f} of {every:.0f} s\n"
-    sys.stdout.write(line)
+    lines = []
+    for phase, paths in PHASES.items():
+        every = [test for test in reached if _below(test, (paths,))]
+        some = [test for test in every if test in chosen]
+        used, all_used = (sum(map(seconds.__getitem__, names)) for names in (some, every))
+        lines.append(f"{phase}: {len(some)} of {len(every)} by day, {used:.0f} of {all_used:.0f} s")
+    return "\n".join(lines)
+
+
+def _seconds(phase: str, folder: Path) -> Path:
+    return folder / f"{phase}.json"
+
+
+def main() -> int:
+    """Run what has no record yet, and choose; or run one phase."""
+    parser = ArgumentParser(prog="python -m tests.choose_nightly", description=__doc__)
+    parser.add_argument("--record", choices=PHASES, help="Run one phase and do not choose.")
+    parser.add_argument("--folder", type=Path, default=RECORDS, help="Where the records are.")
+    told = parser.parse_args()
+    if told.record:
+        return record(told.record, told.folder)
+    for phase in PHASES:
+        if not _seconds(phase, told.folder).exists():
+            # A Spark and its settings last as long as the process.
+            again = [sys.executable, "-m", "tests.choose_nightly", "--record", phase]
+            subprocess.run([*again, "--folder", str(told.folder)], check=True)
+    sys.stdout.write(f"{choose(told.folder)}\n")
     return 0
 
 
 if __name__ == "__main__":
-    parser = ArgumentParser(prog="python -m tests.choose_nightly", description=__doc__)
-    parser.add_argument("phase", choices=PHASES)
-    sys.exit(choose(PHASES[parser.parse_args().phase]))
+    sys.exit(main())

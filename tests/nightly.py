@@ -70,18 +70,11 @@ HALVED = frozenset(
         "tests/consumers/test_flink_events.py",
         "tests/consumers/test_flink_shop.py",
         "tests/consumers/test_postgresql.py",
-        "tests/kafka/test_client.py",
-        "tests/kafka/test_publish.py",
-        "tests/kafka/test_publish_stage.py",
-        "tests/kafka/test_reader.py",
-        "tests/s3/test_object_store.py",
-        "tests/s3/test_outages.py",
         "tests/unit/cli/test_init_conversation.py",
         "tests/unit/envelopes/databus/test_bulk.py",
         "tests/unit/envelopes/debezium/test_capture.py",
         "tests/unit/lake/test_without_spark.py",
         "tests/unit/verify/test_pace.py",
-        "tests/verify/test_postgresql.py",
     }
 )
 
@@ -121,8 +114,7 @@ def mark(items: list[pytest.Item], root: str) -> None:
     for item in items:
         file = item.path.as_posix().removeprefix(f"{root}/")
         drawn = file in HALVED and crc32(item.name.encode()) % 2 == 1
-        named = any(part in item.name for part in NIGHTLY.get(file, ()))
-        if drawn or named or item.nodeid in chosen:
+        if drawn or is_named(file, item.name) or item.nodeid in chosen:
             nightly.append(item)
         elif file.startswith((*SAMPLED, *ONCE)):
             cases[item.nodeid.partition("[")[0]].append(item)
@@ -134,6 +126,11 @@ def mark(items: list[pytest.Item], root: str) -> None:
         nightly += [item for item in some if item.name not in by_day]
     for item in nightly:
         item.add_marker(pytest.mark.nightly)
+
+
+def is_named(file: str, name: str) -> bool:
+    """Whether a test of a file runs at night whatever the others reach."""
+    return any(part in name for part in NIGHTLY.get(file, ()))
 
 
 def sampled(cases: Mapping[str, Sequence[object]], once: bool = False) -> set[str]:

@@ -52,9 +52,9 @@ def test_what_is_kept_is_no_reason_to_keep_more() -> None:
 
 def test_the_dearest_for_what_hardly_any_reach_run_at_night() -> None:
     reached = {
-        "t.py::most": frozenset((1, n, n + 1) for n in range(98)),
-        "t.py::one_more": frozenset({(1, 98, 99)}),
-        "t.py::dear": frozenset({(1, 99, 100)}),
+        "t.py::most": frozenset(("a.py", n, n + 1) for n in range(98)),
+        "t.py::one_more": frozenset({("a.py", 98, 99)}),
+        "t.py::dear": frozenset({("a.py", 99, 100)}),
     }
     cost = {"t.py::most": 1.0, "t.py::one_more": 1.0, "t.py::dear": 9.0}
     assert by_day(reached, cost, share=1.0) == {*reached}
