@@ -6,7 +6,7 @@ nearly all (`SHARE`) that all of them reach, with at least one test of each file
 anyway (`CHEAP`), and those whose point is the values and not the lines (`KEPT`). The others go to
 `tests/nightly.txt`. A test that is added later runs by day until somebody chooses again.
 
-What a phase reached is kept in a folder, so that it is not run again after another one failed, and
+What a phase reached is kept until then, so that it is not run again after another one failed, and
 `python -m tests.choose_nightly --record PHASE` runs one beside another.
 """
 
@@ -210,6 +210,9 @@ def main() -> int:
             again = [sys.executable, "-m", "tests.choose_nightly", "--record", phase]
             subprocess.run([*again, "--folder", str(told.folder)], check=True)
     sys.stdout.write(f"{choose(told.folder)}\n")
+    for phase in PHASES:
+        # The next choice is about other tests of other code.
+        _seconds(phase, told.folder).unlink()
     return 0
 
 
