@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 
 # Nothing is given back once it matched (`(?>`): a statement that is none is recognised in one pass.
-NAME = r"`(?>(?:[^`]|``)+)`|\"(?>(?:[^\"]|\"\")+)\"|[\w$]++"
+NAME = r"`(?>(?:[^`]++|``)+)`|\"(?>(?:[^\"]++|\"\")+)\"|[\w$]++"
 # Oracle has names with # in them, so a comment that begins with it stands behind a blank.
-COMMENT = r"/\*(?!!)(?>(?:[^*]|\*(?!/))*)\*/|--[^\n]*+|(?:(?<=[\s;])|\A)\#[^\n]*+"
-GAP = rf"(?>\s|{COMMENT})"
+COMMENT = r"/\*(?!!)(?>(?:[^*]++|\*(?!/))*)\*/|--[^\n]*+|(?:(?<=[\s;])|\A)\#[^\n]*+"
+GAP = rf"(?>\s++|{COMMENT})"
 GAPS = rf"(?>{GAP}*)"
 
 _HOW = (

@@ -20,7 +20,9 @@ _TRUNCATE = re.compile(
 )
 
 
-_QUOTED = re.compile(rf"`(?>(?:[^`]|``)*)`|\"(?>(?:[^\"]|\"\")*)\"|'(?>(?:[^']|'')*)'|{COMMENT}")
+_QUOTED = re.compile(
+    r"`(?>(?:[^`]++|``)*)`|\"(?>(?:[^\"]++|\"\")*)\"|'(?>(?:[^']++|'')*)'" rf"|{COMMENT}"
+)
 _PARTITION = re.compile(r"(?<![\w$])(?:sub)?partitions?(?![\w$])", re.IGNORECASE)
 
 

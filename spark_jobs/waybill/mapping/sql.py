@@ -21,7 +21,7 @@ EXACT: Mapping[str, Callable[[str], str]] = MappingProxyType(
 )
 """What these databases make of a name that is not quoted; the others keep it."""
 
-BLANK = r"(?>(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*)"
+BLANK = r"(?>(?:\s++|/\*.*?\*/|--[^\n]*|#[^\n]*)*)"
 """What may stand before, in and behind a statement: white space and comments."""
 
 NUMBERED = ("SERIAL", "BIGSERIAL", "SMALLSERIAL", "ROWVERSION")

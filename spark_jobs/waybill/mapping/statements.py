@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waybill.mapping.table import MappedTable
 
 # Nothing is given back once it matched: comments end where they end.
-_BLANKS = r"\s|--[^\n]*\n|#[^\n]*\n"
+_BLANKS = r"\s++|--[^\n]*\n|#[^\n]*\n"
 _EXECUTED = r"/\*M?![0-9]*"
 """How a comment begins that MySQL and MariaDB execute from some version on."""
 _OF_ROWS = re.compile(

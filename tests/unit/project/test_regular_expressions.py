@@ -10,6 +10,10 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[3]
 CODE = ("spark_jobs", "plugins", "dags", "expectations", "scripts", "stack")
 
+RIGHT = {("dump_csv.py", name) for name in ("_FIELD_TEXT", "_ROW", "_ROWS", "_QUOTED")}
+"""Of these each part fails at a letter of its own, or never. As an atomic group they would remember
+each pair of quotes of a field that may have 64 MiB."""
+
 OVER_A_PART = re.compile(r"(?:\)(?:[*+?]|\{[0-9,]+\})|\{[A-Za-z_.]+\}[*+?]|%[bs][*+?])\+(?! )")
 """A possessive quantifier over a group, or over what stands in an f-string or behind a %."""
 
@@ -22,7 +26,7 @@ def test_no_possessive_quantifier_over_a_part():
         for folder in CODE
         for path in sorted((PROJECT / folder).rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if OVER_A_PART.search(line)
+        if OVER_A_PART.search(line) and (path.name, line.partition(" = ")[0]) not in RIGHT
     ]
     assert not found, f"write (?>(?:a|b)*) instead of (?:a|b)*+: {found}"
 

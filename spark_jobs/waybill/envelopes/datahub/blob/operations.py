@@ -58,7 +58,7 @@ NOTHING_CARRIED = b'{"streamx":{}}'
 # Nothing is given back once it matched: comments end where they end, and a statement behind many of
 # them is recognised in one pass.
 _ROW_STATEMENT = re.compile(
-    r"(?>(?:\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n|\()*)"
+    r"(?>(?:\s++|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n|\()*)"
     r"(?:INSERT|UPDATE|DELETE|REPLACE|SELECT|LOAD|MERGE|WITH|CALL|BEGIN|START|COMMIT|ROLLBACK"
     r"|SAVEPOINT|XA)\b",
     re.IGNORECASE | re.DOTALL,
