@@ -21,7 +21,7 @@ from bench import baselines
 from bench.cpu import keep_ended_processes
 from bench.sampler import Sampler
 from bench.topics import DECLARED, Topic
-from bench.written_topics import settings
+from bench.written_topics import settings_to_read, settings_to_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,8 +98,8 @@ def convert_job(topic: Topic, target: str, output: Path | None = None) -> Any:
         target=target,
         input=str(topic.lines),
         output=str(output or "-"),
-        decode_settings=settings(topic.envelope, folder)[0],
-        encode_settings=settings(target, folder)[1],
+        decode_settings=settings_to_read(topic.envelope, folder),
+        encode_settings=settings_to_write(topic.envelope, target, folder),
         rules=table_rules(tables),
     )
 
@@ -240,7 +240,7 @@ def stages(topic: Topic, scratch: Path) -> dict[str, float]:
                 "source": {
                     "files": {"path": str(path), "topic": "bench"},
                     "envelope": topic.envelope,
-                    "settings": settings(topic.envelope, topic.parquet.parent.parent)[0],
+                    "settings": settings_to_read(topic.envelope, topic.parquet.parent.parent),
                 },
                 "tables": DECLARED,
                 "publish": [{"envelope": target, "files": {"path": str(scratch / "out")}}],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.baselines import AVRO, base_of
 from bench.topics import DECLARED
-from bench.written_topics import settings
+from bench.written_topics import settings_to_read, settings_to_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +63,8 @@ def pair(source: str, target: str, folder: str, name: str) -> dict[str, float]:
         target,
         "-",
         "-",
-        settings(source, root)[0],
-        settings(target, root)[1],
+        settings_to_read(source, root),
+        settings_to_write(source, target, root),
         rules,
     )
     batches = batches_of(root / source / f"{name}.parquet")

@@ -33,6 +33,9 @@ PERSON = {
 }
 """The schema of the rows in Databus's events."""
 
+DMS_DIGITS = [8, 1, 8, 1]
+"""Room for the parts of DMS's positions behind the binary log's number, in 64 bits together."""
+
 DATABUS = {
     "databus": [
         {
@@ -47,23 +50,40 @@ DATABUS = {
 }
 
 
-def settings(envelope: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What reading and what writing an envelope needs to be told here."""
+def settings_to_read(envelope: str, folder: Path) -> dict[str, Any]:
+    """What reading an envelope needs to be told here."""
     if envelope.startswith("databus"):
-        # Windows as a relay has them: of many rows, and not closed after each message.
-        return {"schemas": DATABUS}, {"schemas": DATABUS, "headers": False, "windows": "commit"}
+        return {"schemas": DATABUS}
     if envelope.endswith("-avro"):
-        kept = {"schemas": str(folder / envelope / "schemas")}
-        return kept, kept
+        return {"schemas": str(folder / envelope / "schemas")}
     if envelope == "dms-s3":
-        return {"table": "bench.orders"}, {}
+        return {"table": "bench.orders"}
     if envelope == "debezium-json":
-        return {"decimals": "string"}, {}
+        return {"decimals": "string"}
     if envelope == "datahub-tuple":
-        fields = [{"name": name, "type": kind} for name, kind in TUPLE_FIELDS.items()]
-        schemas = {"schemas": {"fields": fields}}
-        return schemas, {**schemas, "shape": "record"}
-    return {}, {}
+        return {"schemas": {"fields": _tuple_fields()}}
+    return {}
+
+
+def settings_to_write(source: str, target: str, folder: Path) -> dict[str, Any]:
+    """What writing the messages of one envelope in another needs to be told here."""
+    from waybill.envelopes import registry
+
+    told: dict[str, Any] = {}
+    if target.startswith("databus"):
+        # Windows as a relay has them: of many rows, and not closed after each message.
+        told = {"schemas": DATABUS, "headers": False, "windows": "commit"}
+    elif target.endswith("-avro"):
+        told = {"schemas": str(folder / target / "schemas")}
+    elif target == "datahub-tuple":
+        told = {"schemas": {"fields": _tuple_fields()}, "shape": "record"}
+    if source == "dms" and "sequence_digits" in registry.get(target).encode_settings.model_fields:
+        told["sequence_digits"] = DMS_DIGITS
+    return told
+
+
+def _tuple_fields() -> list[dict[str, str]]:
+    return [{"name": name, "type": kind} for name, kind in TUPLE_FIELDS.items()]
 
 
 def write_all(folder: Path, messages: int, keys: int) -> dict[str, Topic]:
@@ -90,7 +110,7 @@ def write_topic(envelope: str, canal: Topic, folder: Path, name: str) -> Topic:
     path = folder / envelope / f"{name}.parquet"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _, written = settings(envelope, folder)
+        written = settings_to_write("canal", envelope, folder)
         job = ConvertJob("canal", envelope, str(canal.parquet), str(path), encode_settings=written)
         account, _ = convert_file(job)
         if account.refused:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|hostile|spark|merge|kafka|s3|verify|airflow|e2e|browser|demo|killed|consumers|stack|drawn|histories|campaign ...
+#   test.sh fast|hostile|spark|kafka|s3|verify|consumers|servers|airflow|e2e|browser|demo|killed|stack|drawn|histories|campaign ...
 #
 # One phase runs in two processes and shows what it does. Of several, WAYBILL_LANES (3) run beside each other, begun in
 # the order of their names here, most in one process each: Spark and servers start once a phase, and while one waits
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 # Hundreds of processes are started here: each would compile all modules that it imports anew.
 unset PYTHONDONTWRITEBYTECODE
 
-PHASES="fast hostile spark merge kafka s3 verify airflow e2e browser demo killed consumers stack drawn histories campaign"
+PHASES="fast hostile spark kafka s3 verify consumers servers airflow e2e browser demo killed stack drawn histories campaign"
 LOGS=build/tests
 
 # Those of the given folders and files that hold a test, so that "nothing collected" stays an error.
@@ -45,8 +45,7 @@ run_phase() {
             paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
             options=$two ;;
         hostile) paths="tests/hostile" options=$two ;;
-        spark) paths="tests/spark" options="$two --ignore=tests/spark/merge" ;;
-        merge) paths="tests/spark/merge" options=$two ;;
+        spark) paths="tests/spark" options=$two ;;
         kafka) paths="tests/kafka" options=$two ;;
         s3) paths="tests/s3" options=$two ;;
         # Databases that are written while they are compared: beside another test both would starve.
@@ -60,6 +59,8 @@ run_phase() {
         killed) paths="tests/killed" options=$two ;;
         # Each reader's Java and the broker are shared by all tests.
         consumers) paths="tests/consumers" options= ;;
+        # All of them, in one process: they share the Spark that the first one starts.
+        servers) paths="tests/s3 tests/verify tests/kafka tests/consumers" options= ;;
         stack) paths="tests/stack" options= ;;
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
         drawn) paths="tests/property tests/contract tests/hostile" options="$two --timeout=7200" ;;

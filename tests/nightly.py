@@ -23,6 +23,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "tests/e2e/test_demo_command.py": ("nothing_is_left_when_it_is_killed", "a_second_one_in"),
     "tests/e2e/test_demo_dags.py": ("",),
     "tests/kafka/test_bootstrap.py": ("",),
+    "tests/kafka/test_commands.py": ("from_a_topic_equals_the_one_from_files",),
     "tests/kafka/test_publish.py": (
         "publishers_that_take_over_from_each_other_again_and_again",
         "a_broker_that_is_away_for_a_while",
@@ -79,9 +80,16 @@ HALVED = frozenset(
 )
 
 
-SAMPLED = ("tests/browser/", "tests/contract/", "tests/hostile/", "tests/unit/envelopes/")
-"""Folders whose tests have a case for each pair of envelopes, each mapping, each setting, or each
-page and width."""
+SAMPLED = (
+    "tests/browser/",
+    "tests/contract/",
+    "tests/hostile/",
+    "tests/unit/cli/test_init_envelopes.py",
+    "tests/unit/envelopes/",
+    "tests/unit/inprocess/test_detect.py",
+)
+"""Folders and files whose tests have a case for each pair of envelopes, each mapping, each setting,
+each golden case, or each page and width."""
 
 WHOLE = frozenset(
     {
@@ -140,11 +148,11 @@ def sampled(cases: Mapping[str, Sequence[object]], once: bool = False) -> set[st
 
     Args:
         cases: the values of the parameters of each case, by its name.
-        once: whether those are enough in which each value comes; of n cases twice the root of n
+        once: whether those are enough in which each value comes; of n cases 1.5 times the root of n
             run otherwise, or all if they are few.
     """
     left = sorted(cases, key=lambda name: crc32(name.encode()))
-    least = min(len(left), max(FEW, math.ceil(2 * math.sqrt(len(left)))))
+    least = min(len(left), max(FEW, math.ceil(1.5 * math.sqrt(len(left)))))
     taken: set[str] = set()
     missing = {*chain.from_iterable(cases.values())}
     while missing if once else len(taken) < least:

@@ -16,6 +16,7 @@ from botocore.config import Config
 from stack.postgres import PostgresServer
 from stack.s3 import S3Server
 from tests.s3.faulty import FaultyProxy
+from tests.spark.conftest import INTERPRETED, let_workers_import_tests
 from waybill.lake.session import start_session
 from waybill.lake.settings import SHORT_RUNS
 from waybill.spec.file import load_migration
@@ -108,11 +109,11 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(event_log: Path) -> Iterator[SparkSession]:
-    """A session that was started before any connection was there."""
+    """A session that was started before any connection was there; later folders share it."""
+    let_workers_import_tests()
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        **INTERPRETED,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": event_log.as_uri(),
         "spark.eventLog.compress": "false",

@@ -31,12 +31,16 @@ The end-to-end tests run with what users have.
 """
 
 
+def let_workers_import_tests() -> None:
+    """Before Java starts: workers import the envelope of the tests by its name."""
+    root = str(Path(__file__).parents[2])
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session; a test that needs other settings makes `spark.newSession()`."""
-    # The workers import the envelope of the tests by its name.
-    root = str(Path(__file__).parents[2])
-    os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    let_workers_import_tests()
     # Tests hardly ever run the same query again: after six minutes of a processor the second
     # compiler had still taken a quarter of them, and saved less.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)

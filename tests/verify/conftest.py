@@ -13,6 +13,7 @@ import pytest
 from stack.mariadb import MariaDBServer
 from stack.mysql import MISSING, MySQLServer, mysqld
 from stack.postgres import PostgresServer
+from tests.spark.conftest import INTERPRETED
 from waybill.lake.session import start_session
 from waybill.lake.settings import SHORT_RUNS
 from waybill.spec.migration import Migration
@@ -32,11 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    session = start_session(name="tests", settings=settings)
+    session = start_session(name="tests", settings=INTERPRETED)
     yield session
     session.stop()
 

@@ -6,21 +6,20 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.counting import counted
-from waybill.errors import ReconciliationError
 from waybill.lake.aside import ASIDE, cleared, keep_aside, whole_of
 from waybill.lake.data_files import DataFileWriter, WrittenFile, with_field_ids
+from waybill.lake.file_settings import FewSettings
+from waybill.lake.footers import Footers
 from waybill.lake.future_columns import schema_shown
 from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.settings import CATALOG
-from waybill.lake.sizing import FOOTERS_AT_ONCE
 from waybill.lake_columns import columns_of
 from waybill.storage.objects.places import is_object_url, place_of
 
@@ -49,12 +48,17 @@ class Catalog:
     ) -> None:
         self.spark = spark
         self._warehouse = warehouse.rstrip("/")
+        self._on_disk = None if is_object_url(warehouse) else FewSettings(spark, self.java)
         self.jvm: Any = spark._jvm
         self._identifiers: dict[tuple[str, str], Any] = {}
         self._places = places
         self._known: dict[tuple[str, str], tuple[str, Metadata]] = {}
         manager = spark._jsparkSession.sessionState().catalogManager()
         self.iceberg: Any = manager.catalog(CATALOG).icebergCatalog()
+
+    @cached_property
+    def _footers(self) -> Footers:
+        return Footers(self.java, self.spark.sparkContext._gateway)
 
     def java(self, name: str) -> Any:
         """A class of Java by its full name, kept: each part would be looked for in every jar."""
@@ -89,7 +93,10 @@ class Catalog:
 
     def load(self, namespace: str, name: str) -> Any:
         """The table as it is now."""
-        return self.iceberg.loadTable(self.identifier(namespace, name))
+        table = self.iceberg.loadTable(self.identifier(namespace, name))
+        if self._on_disk is not None:
+            self._on_disk.give(table)
+        return table
 
     def metadata(self, namespace: str, name: str) -> Metadata:
         """Snapshots and refs as they are now."""
@@ -247,7 +254,7 @@ class Catalog:
         Raises:
             ReconciliationError: a file does not hold what its task says.
         """
-        described = self._described(self.load(namespace, name), files) if files else []
+        described = self._footers.described(self.load(namespace, name), files) if files else []
 
         def append(step: Any) -> Any:
             # A stamp alone has no reason to join manifests.
@@ -291,37 +298,6 @@ class Catalog:
                 raise
             return
 
-    def _described(self, table: Any, files: Sequence[WrittenFile]) -> list[Any]:
-        """Iceberg's description of data files that tasks have written."""
-        gateway = self.spark.sparkContext._gateway
-        # What is a list of Python comes to Java as one of small integers, which these are not.
-        longs = self.java("org.apache.iceberg.relocated.com.google.common.primitives.Longs")
-        bounds = self.java("org.apache.iceberg.MetricsConfig").forTable(table)
-        parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
-        data_files = self.java("org.apache.iceberg.DataFiles")
-
-        def described(file: WrittenFile) -> Any:
-            source = table.io().newInputFile(file.path)
-            metrics = parquet.fileMetrics(source, bounds)
-            if int(metrics.recordCount()) != file.rows:
-                message = (
-                    f"{file.path} holds {counted(metrics.recordCount(), 'row')} and "
-                    f"{counted(file.rows, 'was', 'were')} written; nothing was committed: run the "
-                    "batch again"
-                )
-                raise ReconciliationError(message)
-            data = data_files.builder(table.spec()).withPath(file.path)
-            data = data.withFormat("parquet").withFileSizeInBytes(file.bytes).withMetrics(metrics)
-            groups = gateway.new_array(self.jvm.long, len(file.groups))  # type: ignore[union-attr]
-            for i, start in enumerate(file.groups):
-                groups[i] = start
-            if file.partition:
-                data = data.withPartitionValues(file.partition)
-            return data.withSplitOffsets(longs.asList(groups)).build()
-
-        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-            return list(pool.map(described, files))
-
     def replace_rows(
         self,
         namespace: str,
@@ -350,8 +326,7 @@ class Catalog:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
-        described = self._described(table, files)
-        parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
+        described = self._footers.described(table, files)
         bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
         metadata = self.java("org.apache.iceberg.FileMetadata")
         gone, specs = [], table.specs()
@@ -363,7 +338,7 @@ class Catalog:
             if delete.of.partition is not None:
                 file = file.withPartitionPath(delete.of.partition)
             file = file.withFileSizeInBytes(delete.bytes)
-            gone.append(file.withMetrics(parquet.fileMetrics(source, bounds)).build())
+            gone.append(file.withMetrics(self._footers.metrics(source, bounds)).build())
 
         def replace(step: Any) -> Any:
             update = step.newRowDelta()
