@@ -91,19 +91,14 @@ SAMPLED = (
 """Folders and files whose tests have a case for each pair of envelopes, each mapping, each setting,
 each golden case, or each page and width."""
 
-WHOLE = frozenset(
-    {
-        "tests/contract/test_exact_is_bulk.py::test_reading",
-        "tests/contract/test_exact_is_bulk.py::test_writing",
-    }
-)
+WHOLE = frozenset({"tests/contract/test_exact_is_bulk.py::test_reading"})
 """Tests in them of which all cases run by day."""
 
 FEW = 4
 """A test of so many cases is not sampled."""
 
-ONCE = ("tests/consumers/",)
-"""Folders of whose tests such cases run by day that each envelope and each table comes once."""
+ONCE = ("tests/consumers/", "tests/contract/test_exact_is_bulk.py::test_writing")
+"""Folders and tests of which such cases run by day that each envelope and each table comes once."""
 
 CHOSEN = Path(__file__).with_name("nightly.txt")
 """Tests that run at night only, a line each, as `tests.choose_nightly` wrote them."""

@@ -23,8 +23,9 @@ from waybill.kafka.cluster import Cluster
 def send(
     client: Mapping[str, str], topic: str, items: Iterable[Any], partition: int = 0, **more: Any
 ) -> None:
-    """Send values, or pairs of key and value."""
-    producer = Producer({**client, "linger.ms": 5})
+    """Send values, or pairs of key and value, in their order: also what is sent again."""
+    settings = {"linger.ms": 5, "max.in.flight.requests.per.connection": 1}
+    producer = Producer({**client, **settings})
     for item in items:
         key, value = item if isinstance(item, tuple) else (None, item)
         producer.produce(topic, value, key, partition, **more)
