@@ -130,7 +130,7 @@ test-e2e: setup-s3 consumers browser ## Run what takes longer: killed runs, othe
 
 .PHONY: test-all
 test-all: setup-s3 consumers browser ## Run both of them, in less time than one after the other
-	@scripts/test.sh fast spark servers demo killed stack airflow hostile
+	@scripts/test.sh fast servers demo spark killed stack airflow hostile
 
 .PHONY: test-nightly
 test-nightly: setup-s3 consumers browser ## Run everything, and draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills

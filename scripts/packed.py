@@ -2,10 +2,11 @@
 
     packed.py ARCHIVE
 
-ARCHIVE ends in `.tar.gz`, or in `.tar` to leave it as large as it is. It holds the interpreter of
-this environment, the packages of `requirements-executors.txt`, and the libraries of this machine
-that both use: a worker needs no Python, only the same kind of processor and a Linux whose C
-library is not older than here. `bin/python` in it is what `spark.pyspark.python` names.
+ARCHIVE ends in `.tar.gz`, or in `.tar` to leave it as large as it is for who unpacks it by hand:
+Spark forgets which files of a `.tar` are programs. It holds the interpreter of this environment,
+the packages of `requirements-executors.txt`, and the libraries of this machine that both use: a
+worker needs no Python, only the same kind of processor and a Linux whose C library is not older
+than here. `bin/python` in it is what `spark.pyspark.python` names.
 
 What uv has in its cache is not downloaded.
 """

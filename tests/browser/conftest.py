@@ -49,6 +49,8 @@ def tab(browser: Browser) -> Iterator[Callable[..., Page]]:
     def opened(**given: Any) -> Page:
         context = browser.new_context(**given)
         context.set_default_timeout(30_000)
+        # Whose server has to share its processor with the other phases.
+        context.set_default_navigation_timeout(90_000)
         contexts.append(context)
         return context.new_page()
 

@@ -20,9 +20,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedC
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make packed` makes; by day as large as it is, for every executor unpacks it."""
-    suffix = "tar.gz" if "WAYBILL_NIGHTLY" in os.environ else "tar"
-    archive = tmp_path_factory.mktemp("packed") / f"executors.{suffix}"
+    """What `make packed` makes."""
+    archive = tmp_path_factory.mktemp("packed") / "executors.tar.gz"
     assert packed.main([str(archive)]) == 0
     return archive
 
