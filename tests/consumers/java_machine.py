@@ -10,6 +10,7 @@ from typing import Any
 
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from pyspark.errors.exceptions import captured
 
 JARS = Path(__file__).resolve().parents[2] / "jars" / "consumers"
 """Where `make consumers` puts them, one folder a consumer."""
@@ -49,7 +50,8 @@ def java_machine(consumer: str) -> Iterator[JavaGateway]:
     parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
     gateway = JavaGateway(gateway_parameters=parameters)
     try:
-        yield gateway
+        with _exceptions_of_its_own(gateway):
+            yield gateway
     finally:
         gateway.shutdown()
         process.stdin.close()  # which it ends at
@@ -58,6 +60,27 @@ def java_machine(consumer: str) -> Iterator[JavaGateway]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def _exceptions_of_its_own(gateway: JavaGateway) -> Iterator[None]:
+    """Keep PySpark from taking exceptions of this machine for those of Spark's.
+
+    It asks Spark's Java about every exception of Py4J, by a number that is another object there.
+    """
+    converted = captured.convert_exception
+
+    def convert(error: Any) -> captured.CapturedException:
+        if error._gateway_client is gateway._gateway_client:
+            # Of which it raises what Py4J had; making one as usual asks Spark, too.
+            return captured.UnknownException.__new__(captured.UnknownException)
+        return converted(error)
+
+    captured.convert_exception = convert
+    try:
+        yield
+    finally:
+        captured.convert_exception = converted
 
 
 def java_reason(error: Any) -> str:
