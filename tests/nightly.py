@@ -20,6 +20,7 @@ from zlib import crc32
 import pytest
 
 NIGHTLY: dict[str, tuple[str, ...]] = {
+    "tests/dags/test_lineage.py": ("a_held_batch_tells",),
     "tests/e2e/test_demo_command.py": ("nothing_is_left_when_it_is_killed", "a_second_one_in"),
     "tests/e2e/test_demo_dags.py": ("",),
     "tests/kafka/test_bootstrap.py": ("",),
@@ -52,6 +53,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "tests/s3/test_rewrites.py": ("",),
     "tests/stack/test_branches.py": ("",),
     "tests/stack/test_cluster.py": ("",),
+    "tests/unit/bulk/test_native.py": ("without_a_place_each_process",),
     "tests/unit/cli/test_init.py": ("a_recorded_stream_that_is_packed",),
     "tests/verify/test_binlog_servers.py": ("forty_planted_differences", "rows_of_every_type"),
     "tests/verify/test_masks.py": ("a_masked_key[mask1]", "whose_values_have_several_texts"),
@@ -85,6 +87,7 @@ SAMPLED = (
     "tests/browser/",
     "tests/contract/",
     "tests/hostile/",
+    "tests/unit/cli/test_check_proves.py",
     "tests/unit/cli/test_init_envelopes.py",
     "tests/unit/envelopes/",
     "tests/unit/inprocess/test_detect.py",
@@ -95,7 +98,7 @@ each golden case, or each page and width."""
 WHOLE = frozenset({"tests/contract/test_exact_is_bulk.py::test_reading"})
 """Tests in them of which all cases run by day."""
 
-FEW = 4
+FEW = 3
 """A test of so many cases is not sampled."""
 
 ONCE = ("tests/consumers/", "tests/contract/test_exact_is_bulk.py::test_writing")
@@ -144,11 +147,11 @@ def sampled(cases: Mapping[str, Sequence[object]], once: bool = False) -> set[st
 
     Args:
         cases: the values of the parameters of each case, by its name.
-        once: whether those are enough in which each value comes; of n cases 1.5 times the root of n
-            run otherwise, or all if they are few.
+        once: whether those are enough in which each value comes; of n cases as many as the root
+            of n run otherwise, or all if they are few.
     """
     left = sorted(cases, key=lambda name: crc32(name.encode()))
-    least = min(len(left), max(FEW, math.ceil(1.5 * math.sqrt(len(left)))))
+    least = min(len(left), max(FEW, math.ceil(math.sqrt(len(left)))))
     taken: set[str] = set()
     missing = {*chain.from_iterable(cases.values())}
     while missing if once else len(taken) < least:

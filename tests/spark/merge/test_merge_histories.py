@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TYPES = {"id": "int64", "n": "int32", "t": "string"}
-BATCHES = 3
 MANY = writing.MANY
 LATE = "t"
 EVERY = len(SEEDS) > 1 or "WAYBILL_NIGHTLY" in os.environ
 """Whether all tables of a seed go through Spark, and not only those that show most."""
+BATCHES = 3 if EVERY else 2
 AT_NIGHT = ("shop.many", "shop.own_wandering", "shop.sparse")
 ADDED = "tier"
 """The column that statements of histories add with a default."""
