@@ -14,9 +14,10 @@ from stack.schema_registry import SchemaRegistryServer
 from tests.consumers.flink_sql import Flink
 from tests.consumers.java_machine import java_machine
 from tests.kafka.producing import send
-from tests.spark.conftest import SHARED_SESSION, spark
+from tests.spark.conftest import spark
 from waybill.connections import Connection
 from waybill.kafka.client import properties
+from waybill.lake.settings import SHORT_RUNS
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["spark"]  # the fixture of the Spark tests, here too
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", SHARED_SESSION)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
 
 _numbers = itertools.count()
 

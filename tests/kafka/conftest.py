@@ -13,13 +13,14 @@ import pytest
 from stack.kafka import Broker
 from tests.kafka import producing
 from tests.kafka.certificates import make_certificate
-from tests.spark.conftest import SHARED_SESSION, lake, migration, spark, tiny
+from tests.spark.conftest import lake, migration, spark, tiny
 from waybill.connections import Connection
 from waybill.kafka.client import properties
+from waybill.lake.settings import SHORT_RUNS
 
 __all__ = ["lake", "migration", "spark", "tiny"]  # fixtures of the Spark tests, here too
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", SHARED_SESSION)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
 
 PASSWORD = "s3cret of ann"
 """Of the user ann."""

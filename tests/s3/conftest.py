@@ -16,8 +16,9 @@ from botocore.config import Config
 from stack.postgres import PostgresServer
 from stack.s3 import S3Server
 from tests.s3.faulty import FaultyProxy
-from tests.spark.conftest import INTERPRETED, SHARED_SESSION, let_workers_import_tests
+from tests.spark.conftest import INTERPRETED, let_workers_import_tests
 from waybill.lake.session import start_session
+from waybill.lake.settings import SHORT_RUNS
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
 from waybill.storage.objects import store as store_module
@@ -110,7 +111,7 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark(event_log: Path) -> Iterator[SparkSession]:
     """A session that was started before any connection was there; later folders share it."""
     let_workers_import_tests()
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHARED_SESSION)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     settings = {
         **INTERPRETED,
         "spark.eventLog.enabled": "true",

@@ -30,10 +30,6 @@ and pages of memory of the usual 32 MiB fill Java's heap for nothing.
 The end-to-end tests run with what users have.
 """
 
-SHARED_SESSION = f"{SHORT_RUNS} -Xms1500m -Xmn700m"
-"""Java options of a session that all tests of a phase share: rows of a few messages are garbage at
-once, and with this much room Java looks for it a third as often."""
-
 
 def let_workers_import_tests() -> None:
     """Before Java starts: workers import the envelope of the tests by its name."""
@@ -47,7 +43,7 @@ def spark() -> Iterator[SparkSession]:
     let_workers_import_tests()
     # Tests hardly ever run the same query again: after six minutes of a processor the second
     # compiler had still taken a quarter of them, and saved less.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHARED_SESSION)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     settings = Migration.model_validate(
         {
             "name": "tests",

@@ -13,8 +13,9 @@ import pytest
 from stack.mariadb import MariaDBServer
 from stack.mysql import MISSING, MySQLServer, mysqld
 from stack.postgres import PostgresServer
-from tests.spark.conftest import INTERPRETED, SHARED_SESSION
+from tests.spark.conftest import INTERPRETED
 from waybill.lake.session import start_session
+from waybill.lake.settings import SHORT_RUNS
 from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHARED_SESSION)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     session = start_session(name="tests", settings=INTERPRETED)
     yield session
     session.stop()
