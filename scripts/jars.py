@@ -46,9 +46,6 @@ ONLY_LISTED = """<ivysettings>
 """Settings of Ivy to fetch the jars of a lock alone, which halves the time: what they depend on is
 not wanted, and their sums are those of the lock."""
 
-SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Options of a Java that ends within seconds: it takes two thirds of the processor time."""
-
 
 class JarError(Exception):
     """A jar is missing or wrong; the message is one sentence that says what to do."""
@@ -149,7 +146,8 @@ def download(
             file.write_text(settings, encoding="utf-8")
         command = [
             java(),
-            *SHORT_RUN,
+            # It ends within seconds, and so takes two thirds of the processor time.
+            *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             f"-Divy.default.ivy.user.dir={scratch / 'home'}",
             "-jar",
             str(ivy()),
