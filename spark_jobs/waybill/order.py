@@ -5,8 +5,8 @@ fields, strongest first, stand between slashes:
 
 1. `0` for a full row without a position of its own, `1` for a change;
 2. the sequence id, part by part, each an integer;
-3. the rank inside one sequence id: 0 before image, 1 after image (always 1 without sequence id,
-   where nothing but the position decides);
+3. the rank inside one sequence id: 0 before image, 1 after image, 2 the TRUNCATE of a full load
+   with `as_of`, 3 its rows (always 1 without sequence id, where nothing but the position decides);
 4. the position: partition, offset, index.
 
 An integer is written as the length of its length, its length and its digits, so that 999 sorts
@@ -23,7 +23,9 @@ from waybill.types import LAST_MICRO
 
 FULL_ROW = "0"
 CHANGE = "1"
-BEFORE, AFTER = 0, 1
+BEFORE, AFTER, LOAD, LOADED = 0, 1, 2, 3
+"""The ranks. Each is one digit, which `waybill.bulk` relies on."""
+
 MAX_INDEX, MAX_OFFSET = 100_000, 10_000_000_000
 
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
@@ -55,7 +57,7 @@ def order_key(
 
     Args:
         sequence: parts of the source's sequence id, strongest first; None where there is none.
-        rank: 0 before image, 1 after image (or the envelope's own index).
+        rank: see above.
         partition: partition (shard) of the topic.
         offset: offset in the partition.
         index: which change inside the message.

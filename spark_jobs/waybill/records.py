@@ -296,7 +296,7 @@ class Change(_Event, kw_only=True, gc=False):
         before: the row before, None where the envelope has none.
         after: the row after, None where there is none.
         sequence: parts of the source's sequence id, strongest first.
-        rank: place inside one sequence id (0 before image, 1 after image).
+        rank: place inside one sequence id (`waybill.order`).
         full_row: a full row without a position of its own.
         half: "before" or "after" while this is half of an update sent as two messages.
         moved_from: key image of the row that this row replaces, where the envelope says so

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from waybill.merge.rules import STATEMENTS, Change
-from waybill.order import order_key
+from waybill.order import AFTER, LOAD, LOADED, order_key
 
 Choose = Callable[[int], int]
 DEFAULT = "basic"
@@ -49,7 +49,7 @@ class Heap:
         offset = len(self.changes)
         number = 100 + offset if number is None else number
         sequence = None if full_row or not self.sequenced else (number,)
-        rank = 0 if operation == "truncate" and topic == RELOAD else 1
+        rank = AFTER if topic != RELOAD else LOAD if operation == "truncate" else LOADED
         # Where there are ids, a change may stand in any partition.
         partition = 0 if sequence is None or topic == RELOAD else self.choose(4)
         order = order_key(sequence, rank, partition, offset, 0, full_row)

@@ -10,7 +10,7 @@ from msgspec import Raw
 from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.full_load import HEADER, TOPIC, FullLoad
-from waybill.order import BEFORE
+from waybill.order import AFTER, LOAD, LOADED
 from waybill.records import Change, Column, TableSchema, intern_schema
 from waybill.types import UNKNOWN, parse_type
 from waybill.values.json_columns import Style, kind_of, notation_of, read_one
@@ -81,7 +81,7 @@ class _Load:
     def change(self, message: Message) -> Change:
         if message.value is None:
             nothing = intern_schema(self.database, self.schema, self.table)
-            return Change("truncate", nothing, message, sequence=self.as_of, rank=BEFORE)
+            return Change("truncate", nothing, message, sequence=self.as_of, rank=LOAD)
         check_json(message.value)
         try:
             row = _row(message.value)
@@ -101,6 +101,7 @@ class _Load:
             message,
             after=image,
             sequence=self.as_of,
+            rank=AFTER if self.as_of is None else LOADED,
             full_row=self.as_of is None,
         )
 

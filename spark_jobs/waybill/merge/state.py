@@ -112,9 +112,10 @@ class TableState(msgspec.Struct):
 
     @property
     def reloaded_at(self) -> str | None:
-        """The sequence id of the newest TRUNCATE as orders have it, if a full reload began with it.
+        """The sequence id of the newest TRUNCATE as orders have it, if an older full load began so.
 
-        Only such a TRUNCATE stands before everything else with its id.
+        Loads had rank 0 once, in front of the log's changes with the same id. Now their rank alone
+        says that they come after these.
         """
         parts = self.truncated.split("/")
         return parts[1] if parts[2:3] == [order_number(BEFORE)] else None

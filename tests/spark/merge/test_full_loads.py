@@ -143,3 +143,49 @@ def test_dumps_that_cannot_be_loaded(spark, migration, tmp_path: Path) -> None:
     spec = migration(full={"shop.orders": {"path": str(bad), "as_of": 7}}, tables=TABLES)
     with pytest.raises(ConfigurationError, match="the messages of canal have no sequence id"):
         jobs.run_stage("convert", spec, "b1", spark)
+
+
+def binlog(table: str, pos: int, op: str, row: dict | None) -> bytes:
+    """A message of Debezium without schema."""
+    source = {"connector": "mysql", "name": "s", "db": "shop", "table": table}
+    source |= {"file": "mysql-bin.000012", "pos": pos, "row": 0, "ts_ms": 1_700_000_000_000}
+    return json.dumps({"before": None, "after": row, "source": source, "op": op}).encode()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_dump_has_the_truncate_up_to_which_it_is_complete(spark, migration, tmp_path, late):
+    """Its rows stay, in tables with a key and without, whichever comes first."""
+    names = ("orders", "lines")
+    log = [
+        binlog(name, pos, op, row)
+        for name in names
+        for pos, op, row in (
+            (100, "c", {"id": 1, "n": 1}),
+            (200, "t", None),
+            (300, "c", {"id": 3, "n": 3}),
+        )
+    ]
+    dump = tmp_path / "dump.jsonl"
+    dump.write_text('{"id": 2, "n": 2}\n{"id": 4, "n": 4}\n')
+    columns = {"id": "int32", "n": "int32"}
+    fields = {
+        "envelope": "debezium-json",
+        "tables": {
+            "shop.orders": {"key": ["id"], "columns": columns},
+            "shop.lines": {"key": [], "columns": columns},
+        },
+    }
+    load = {"path": str(dump), "as_of": [12, 200, 0]}
+    full = {"full": {f"shop.{name}": load for name in names}}
+    (tmp_path / "in").mkdir()
+    if not late:
+        (tmp_path / "in" / "a.jsonl").write_bytes(b"\n".join(log))
+        jobs.run_migration(migration(**fields), batch="b1", spark=spark)
+    spec = migration(**fields, **full)
+    jobs.run_migration(spec, batch="b2", spark=spark)
+    if late:
+        (tmp_path / "in" / "a.jsonl").write_bytes(b"\n".join(log))
+        jobs.run_migration(spec, batch="b3", spark=spark)
+    for name in names:
+        found = jobs.read_table(spec, f"shop.{name}", spark=spark)
+        assert sorted(row["id"] for row in found) == ["2", "3", "4"]

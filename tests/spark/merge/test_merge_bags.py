@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -22,10 +23,10 @@ from tests.spark.seeds import SEEDS
 from tests.spark.test_jobs import canal
 from waybill.errors import GateError
 from waybill.jobs import read_table, run_migration
-from waybill.lake import Branch
+from waybill.lake import Lake
 from waybill.merge.leftovers import drop_held
 from waybill.merge.rules import Change, bag
-from waybill.order import order_key
+from waybill.order import AFTER, BEFORE, LOAD, LOADED, order_key
 
 pytestmark = pytest.mark.spark
 
@@ -85,14 +86,18 @@ def test_equal_rows_of_a_snapshot_are_several(lake, migration) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_the_change_up_to_which_a_dump_is_complete_is_in_it(lake, migration, late) -> None:
-    """So it does not count beside the dump's rows, whether it came before the reload or after."""
+@pytest.mark.parametrize("ranks", [(LOAD, LOADED), (BEFORE, AFTER)], ids=["now", "old"])
+def test_the_change_up_to_which_a_dump_is_complete_is_in_it(lake, migration, late, ranks) -> None:
+    """So it does not count beside the dump's rows, whether it came before the reload or after.
+
+    Lakes may have loads with the ranks of before, too.
+    """
     heap = schema("shop.heap", {"a": "int32"}, ())
-    dump = "full:shop.heap@10"
+    dump, (begin, rank) = "full:shop.heap@10", ranks
     reload = [
-        Change(order_key((10,), 0, 0, 0, 0), "truncate", place=(dump, 0, 0, 0)),
+        Change(order_key((10,), begin, 0, 0, 0), "truncate", place=(dump, 0, 0, 0)),
         *(
-            Change(order_key((10,), 1, 0, n, 0), "read", "", {"a": "1"}, None, (dump, 0, n, 0))
+            Change(order_key((10,), rank, 0, n, 0), "read", "", {"a": "1"}, None, (dump, 0, n, 0))
             for n in (1, 2)
         ),
     ]
@@ -181,15 +186,15 @@ def test_a_record_never_outlives_its_branches(lake, migration, monkeypatch) -> N
     change = Change(order_key((1,), 1, 0, 0, 0), "insert", "", {"a": "1"}, None, ("t", 0, 0, 0))
     put(lake, "b1", [change_row(change, heap)], [heap])
     merge(lake, migration(), "b1")
-    real, dropped = Branch.drop, []
+    real, dropped = Lake.drop_branches, []
 
-    def killed(branch: Branch) -> None:
-        real(branch)
-        dropped.append(branch.table)
+    def killed(lake: Lake, table: str, names: Sequence[str]) -> None:
+        real(lake, table, names)
+        dropped.append(table)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Branch, "drop", killed)
+        patch.setattr(Lake, "drop_branches", killed)
         with pytest.raises(KeyboardInterrupt):
             drop_held(lake)
     assert dropped == [lake.log("merges")]
