@@ -207,22 +207,22 @@ jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 	@touch $@
 
 jars/s3/.ready: jars-s3.lock scripts/jars.py | $(VENV)/.ready
-	@$(PY) scripts/jars.py fetch jars-s3.lock jars/s3
+	@nice $(PY) scripts/jars.py fetch jars-s3.lock jars/s3
 	@touch $@
 
 $(SERVERS:%=jars/%/.ready): jars/%/.ready: stack/%.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
-	@$(PY) scripts/jars.py fetch $< $(@D)
+	@nice $(PY) scripts/jars.py fetch $< $(@D)
 	@touch $@
 
 $(CONSUMERS:%=jars/consumers/%/.ready): jars/consumers/%/.ready: tests/consumers/%.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
-	@$(PY) scripts/jars.py fetch $< $(@D)
+	@nice $(PY) scripts/jars.py fetch $< $(@D)
 	@touch $@
 
 # Beside the packages of .venv: no newer DuckDB can be had with its reader of Iceberg, and the benchmarks take the newest.
 jars/consumers/duckdb/.ready: tests/consumers/duckdb.txt | $(VENV)/bin/uv
-	@$(UV) pip install --quiet --python $(PY) --require-hashes --no-deps --target $(@D) -r $<
+	@nice $(UV) pip install --quiet --python $(PY) --require-hashes --no-deps --target $(@D) -r $<
 	@touch $@
 
 jars/spark.jsa: jars/.ready $(VENV)/.synced scripts/class_archive.py

@@ -18,6 +18,7 @@ from stack.postgres import PostgresServer
 from stack.s3 import S3Server
 from stack.server import ServerError
 from stack.spark import Cluster
+from waybill.lake.settings import class_archive_options
 from waybill_airflow.free_ports import LOOPBACK
 from waybill_airflow.local_airflow import LocalAirflow
 from waybill_airflow.own_folder import Owner, own_folder
@@ -62,7 +63,14 @@ class LocalStack(Example):
         self.broker = Broker(self.folder / "kafka", compiled=True)
         self.s3 = S3Server(self.folder / "s3")
         self.postgres = PostgresServer()
-        self.cluster = Cluster(self.folder / "spark", workers=2, cores=1, memory="1g")
+        java = [os.environ.get("JDK_JAVA_OPTIONS", ""), *class_archive_options()]
+        self.cluster = Cluster(
+            self.folder / "spark",
+            workers=2,
+            cores=1,
+            memory="1g",
+            environment={"JDK_JAVA_OPTIONS": " ".join(java)},
+        )
         self.environment = {
             **read_settings(CONFIG / "airflow.env"),
             **self._connections(),

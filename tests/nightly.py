@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from zlib import crc32
 
@@ -102,7 +102,8 @@ FEW = 3
 """A test of so many cases is not sampled."""
 
 ONCE = ("tests/consumers/", "tests/contract/test_exact_is_bulk.py::test_writing")
-"""Folders and tests of which such cases run by day that each envelope and each table comes once."""
+"""Folders and tests of which such cases run by day that in a file each envelope and each table
+comes once, and each test."""
 
 CHOSEN = Path(__file__).with_name("nightly.txt")
 """Tests that run at night only, a line each, as `tests.choose_nightly` wrote them."""
@@ -125,11 +126,17 @@ def mark(items: list[pytest.Item], root: str) -> None:
             nightly.append(item)
         elif file.startswith((*SAMPLED, *ONCE)):
             cases[item.nodeid.partition("[")[0]].append(item)
-    for test, some in cases.items():
+    came: dict[str, set[object]] = defaultdict(set)
+    for test, some in sorted(cases.items(), key=lambda pair: -len(pair[1])):
         if test in WHOLE:
             continue
         values = {item.name: _values(item) for item in some}
-        by_day = sampled(values, once=test.startswith(ONCE))
+        if test.startswith(ONCE):
+            file = came[test.partition("::")[0]]
+            by_day = each_once(values, file)
+            file.update(chain.from_iterable(values[name] for name in by_day))
+        else:
+            by_day = sampled(values)
         nightly += [item for item in some if item.name not in by_day]
     for item in nightly:
         item.add_marker(pytest.mark.nightly)
@@ -140,26 +147,44 @@ def is_named(file: str, name: str) -> bool:
     return any(part in name for part in NIGHTLY.get(file, ()))
 
 
-def sampled(cases: Mapping[str, Sequence[object]], once: bool = False) -> set[str]:
-    """The cases of a test that run by day, always the same ones.
+def sampled(cases: Mapping[str, Sequence[object]]) -> set[str]:
+    """The cases of a test that run by day: of n as many as the root of n, or all if they are few.
 
-    They are drawn by their names, those first that bring most values which none has brought yet.
+    They are drawn by their names, always the same ones, those first that bring most values which
+    none has brought yet.
 
     Args:
         cases: the values of the parameters of each case, by its name.
-        once: whether those are enough in which each value comes; of n cases as many as the root
-            of n run otherwise, or all if they are few.
     """
+    least = min(len(cases), max(FEW, math.ceil(math.sqrt(len(cases)))))
+    return {*islice(_drawn(cases, ()), least)}
+
+
+def each_once(cases: Mapping[str, Sequence[object]], came: Collection[object]) -> set[str]:
+    """The cases of a test that run by day if each value is to come once: at least one of them.
+
+    Args:
+        cases: as for `sampled`, which draws the same way.
+        came: values that other tests bring.
+    """
+    missing = {*chain.from_iterable(cases.values())}.difference(came)
+    taken = set()
+    for name in _drawn(cases, came):
+        taken.add(name)
+        missing.difference_update(cases[name])
+        if not missing:
+            break
+    return taken
+
+
+def _drawn(cases: Mapping[str, Sequence[object]], came: Collection[object]) -> Iterator[str]:
     left = sorted(cases, key=lambda name: crc32(name.encode()))
-    least = min(len(left), max(FEW, math.ceil(math.sqrt(len(left)))))
-    taken: set[str] = set()
-    missing = {*chain.from_iterable(cases.values())}
-    while missing if once else len(taken) < least:
+    missing = {*chain.from_iterable(cases.values())}.difference(came)
+    while left:
         best = max(left, key=lambda name: len(missing.intersection(cases[name])))
         left.remove(best)
-        taken.add(best)
         missing.difference_update(cases[best])
-    return taken or {*cases}
+        yield best
 
 
 def _values(item: pytest.Item) -> list[object]:

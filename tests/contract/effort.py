@@ -1,6 +1,6 @@
 """How hard the contract's properties try.
 
-By default the same cases every time, so that a failure comes from a change, and a third of many.
+By default the same cases every time, so that a failure comes from a change, and a quarter of many.
 `WAYBILL_EFFORT=10` tries ten times as many as a property names, other ones in every run.
 """
 
@@ -17,15 +17,15 @@ FEW = 8
 
 
 def cases(examples: int, nightly: int = 0) -> int:
-    """How many cases of a property are tried: of many a third, unless the effort says more.
+    """How many cases of a property are tried: of many a quarter, unless the effort says more.
 
     Args:
-        examples: how many cases there are, times the effort; by default a third of them, if there
+        examples: how many cases there are, times the effort; by default a quarter of them, if there
             are more than a few.
         nightly: how many there are at least with any effort beyond the usual one.
     """
     if EFFORT == 1:
-        return min(examples, max(FEW, examples // 3))
+        return min(examples, max(FEW, examples // 4))
     return max(examples * EFFORT, nightly)
 
 

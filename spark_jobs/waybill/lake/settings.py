@@ -101,11 +101,11 @@ def _jar_folder() -> Path:
     return Path(named) if named else Path(__file__).resolve().parents[3] / "jars"
 
 
-def _class_archive() -> list[str]:
-    """Java options to take Spark's classes from the archive that `make setup` left, if it did.
+def class_archive_options() -> list[str]:
+    """Java's options to take Spark's classes from the archive that `make setup` left, if it did.
 
-    Reading each of them is most of a stage's first seconds. Java does without an archive that
-    belongs to another Java or to other jars, and need not say so.
+    Reading each of them is most of a stage's first seconds, and of an executor's. Java does without
+    an archive that belongs to another Java or to other jars, and need not say so.
     """
     archive = _jar_folder() / "spark.jsa"
     if not archive.is_file() or archive.stat().st_size == 0:
@@ -118,7 +118,7 @@ def spark_settings(spec: Migration | None = None) -> dict[str, str]:
 
     Settings of the migration (`spark:`) go before these, but for the `FIXED` ones.
     """
-    options = _class_archive()
+    options = class_archive_options()
     quiet = Path(__file__).with_name("log4j2.properties")
     if quiet.is_file():
         options.append(f"-Dlog4j2.configurationFile={quiet.as_uri()}")

@@ -315,10 +315,9 @@ def _taken(change: Change, drops: Mapping[str, str]) -> Values | None:
 
 
 def _is_void(change: Change, truncate: Change | None) -> bool:
-    """Whether a TRUNCATE took a row of a table without key away, or a dump has it."""
+    """Whether a TRUNCATE took a row of a table without key away, or a dump of before has it."""
     if truncate is None or change.order < truncate.order:
         return truncate is not None
-    # Loads that lakes know from before had rank 0, below the log's changes with the same id.
     in_dump = truncate.place[0].startswith(TOPIC) and not change.place[0].startswith(TOPIC)
     return in_dump and sequence_of(change.order) == sequence_of(truncate.order)
 

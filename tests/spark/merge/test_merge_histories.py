@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,32 +92,36 @@ def without(change, column: str):
     return change._replace(image=image)
 
 
-def deal(choose, histories, late: str | None = None):
+def deal(choose, histories, late: str | None = None, count: int = 3):
     """Batches for all histories of one table, each split and shuffled on its own.
 
     Args:
         choose: gives a number from 0 to below n.
         histories: the sources.
         late: a column that no image of the first batch has; a statement may tell of it there.
+        count: how many batches.
     """
-    batches = [[] for _ in range(BATCHES)]
+    batches = [[] for _ in range(count)]
     for number, source in enumerate(histories):
         placed = []
         found = delivered(
             choose, source.changes, shuffle=choose(4) > 0, twice=not source.unnumbered
         )
-        cuts = sorted(choose(BATCHES) for _ in found)
+        cuts = sorted(choose(count) for _ in found)
         for cut, part in zip(cuts, found, strict=True):
             for change in part:
                 shows = change.operation != "column" and late in (change.image or {})
                 early = cut > 0 or late is None or not shows
                 if not early and late == ADDED and change.operation not in WHOLE:
                     change, early = without(change, late), True
-                at = cut if early else 1 + choose(BATCHES - 1)
+                at = cut if early else 1 + choose(count - 1)
                 placed.append((at, renamed(change, 1000 + number)))
         for at, change in in_turn(placed):
             batches[at].append(change)
     return batches
+
+
+in_batches = partial(deal, count=BATCHES)
 
 
 def in_turn(placed):
@@ -139,18 +144,20 @@ def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -
     monkeypatch.setattr(multi_change_keys, "FEW", 0 if seed % 2 else multi_change_keys.FEW)
     choose = random.Random(seed).randrange
     dealt = {
-        "shop.many": deal(choose, [history(choose, 25, statements=False) for _ in range(30)]),
+        "shop.many": in_batches(choose, [history(choose, 25, statements=False) for _ in range(30)]),
         # By ids alone: the changes of a key stand in any of five partitions.
-        "shop.wandering": deal(choose, [far(choose, 25, statements=False) for _ in range(30)]),
-        "shop.own": deal(choose, [history(choose, 30)]),
-        "shop.own_wandering": deal(choose, [far(choose, 30)]),
+        "shop.wandering": in_batches(
+            choose, [far(choose, 25, statements=False) for _ in range(30)]
+        ),
+        "shop.own": in_batches(choose, [history(choose, 30)]),
+        "shop.own_wandering": in_batches(choose, [far(choose, 30)]),
         # Statements of which none has a sequence id, in one of two partitions.
-        "shop.own_unnumbered": deal(choose, [history(choose, 40, keys=8, unnumbered=True)]),
-        "shop.sparse": deal(
+        "shop.own_unnumbered": in_batches(choose, [history(choose, 40, keys=8, unnumbered=True)]),
+        "shop.sparse": in_batches(
             choose, [history(choose, 25, statements=False) for _ in range(60)], LATE
         ),
         # Statements tell of a column that images show later, or never.
-        "shop.sparse_own": deal(choose, [history(choose, 100, keys=20)], ADDED),
+        "shop.sparse_own": in_batches(choose, [history(choose, 100, keys=20)], ADDED),
     }
     if not EVERY:
         dealt = {name: batches for name, batches in dealt.items() if name not in AT_NIGHT}
@@ -230,7 +237,7 @@ def test_plain_tables_that_tasks_merge_equal_the_rules(
 
     def dealt_plain(count: int, misfits: bool = False):
         places = {"partitions": 5 if far else 1, "wanders": far}
-        return deal(choose, [plain(choose, misfits=misfits, **places) for _ in range(count)])
+        return in_batches(choose, [plain(choose, misfits=misfits, **places) for _ in range(count)])
 
     odd = dealt_plain(10, misfits=True)
     dealt = {
@@ -297,7 +304,7 @@ def test_spark_equals_the_rules_where_columns_get_other_names(
     for source in sources.values():
         # Full rows of another partition do not tell what swapped names mean, and wait.
         source.changes = [change for change in source.changes if change.operation != "read"]
-    dealt = {name: in_time(deal(choose, [one]), one) for name, one in sources.items()}
+    dealt = {name: in_time(in_batches(choose, [one]), one) for name, one in sources.items()}
     decided = [{"tables": "*", "rename": "map", "stops": "migration"}]
     spec = migration(schema_changes=decided, text_images="needed" if seed % 2 else "all")
     tables = {}

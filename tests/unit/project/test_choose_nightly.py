@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from tests.choose_nightly import by_day
-from tests.nightly import sampled
+from tests.nightly import each_once, sampled
 
 A, B, C = ("a.py", 1, 2), ("a.py", 2, 3), ("b.py", 1, 2)
 
@@ -82,7 +82,13 @@ def pairs(count: int) -> list[tuple[int, int]]:
 
 def test_of_pairs_with_servers_each_side_comes_once() -> None:
     cases = {f"test[{one}-{other}]": (("a", one), ("b", other)) for one, other in pairs(6)}
-    taken = sampled(cases, once=True)
+    taken = each_once(cases, ())
     assert {value for name in taken for value in cases[name]} == {*sum(cases.values(), ())}
     assert len(taken) < 9
-    assert sampled({"test": ()}, once=True) == {"test"}
+    assert each_once({"test": ()}, ()) == {"test"}
+
+
+def test_what_another_test_of_the_file_brings_is_not_brought_again() -> None:
+    cases = {f"test[{number}]": (("a", number),) for number in range(6)}
+    assert each_once(cases, [("a", number) for number in range(4)]) == {"test[4]", "test[5]"}
+    assert len(each_once(cases, [("a", number) for number in range(6)])) == 1
