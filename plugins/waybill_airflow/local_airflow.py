@@ -31,7 +31,11 @@ GRACE = 20.0
 """Seconds that a component has to end before it is killed."""
 _LOCKED = 60
 """Seconds that a component waits for Airflow's database while another one writes."""
+_SERVER_LOCKED = 2
+"""Seconds that the web server does. It writes in its event loop, too, and answers nobody meanwhile:
+not even the request whose end it is waiting for, which happens if a task starts just then."""
 
+_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 _REPORTS = "broken_migrations.py"
 """The DAG file that cannot be imported because a migration's file cannot be used, and says why."""
 
@@ -105,7 +109,10 @@ class LocalAirflow:
         self._order("dag-processor", [*_PRELOADED, "dag-processor"])
         self._order("scheduler", [*_PRELOADED, "scheduler", "--skip-serve-logs"])
         server = [*_AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(self.port)]
-        self._order("api-server", server)
+        connection = self.environment[_DATABASE].replace(
+            f"?timeout={_LOCKED}", f"?timeout={_SERVER_LOCKED}"
+        )
+        self._order("api-server", server, {_DATABASE: connection})
 
     def run(self, name: str, argv: list[str]) -> None:
         """Run something to its end, under the keeper; its output goes to its log.
@@ -297,12 +304,14 @@ class LocalAirflow:
             "AIRFLOW_CONN_WAYBILL_DRIVER": self._driver_connection(),
             # SQLite lets one process write at a time. On a busy machine some wait longer than its
             # five seconds, after which a scheduler gives up.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}?timeout={_LOCKED}",
+            _DATABASE: f"sqlite:///{database}?timeout={_LOCKED}",
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(CHECKOUT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__PARALLELISM": "4",
+            # Tasks wait longer for the web server than it does for the database.
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
             "AIRFLOW__API__HOST": "127.0.0.1",
