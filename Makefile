@@ -206,6 +206,7 @@ jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 	@$(PY) scripts/jars.py fetch
 	@touch $@
 
+# Fetched with less priority than what Spark's classes, which take longest to prepare, wait for.
 jars/s3/.ready: jars-s3.lock scripts/jars.py | $(VENV)/.ready
 	@nice $(PY) scripts/jars.py fetch jars-s3.lock jars/s3
 	@touch $@

@@ -157,7 +157,7 @@ def sampled(cases: Mapping[str, Sequence[object]]) -> set[str]:
         cases: the values of the parameters of each case, by its name.
     """
     least = min(len(cases), max(FEW, math.ceil(math.sqrt(len(cases)))))
-    return {*islice(_drawn(cases, ()), least)}
+    return {name for name, _ in islice(_drawn(cases, ()), least)}
 
 
 def each_once(cases: Mapping[str, Sequence[object]], came: Collection[object]) -> set[str]:
@@ -167,24 +167,21 @@ def each_once(cases: Mapping[str, Sequence[object]], came: Collection[object]) -
         cases: as for `sampled`, which draws the same way.
         came: values that other tests bring.
     """
-    missing = {*chain.from_iterable(cases.values())}.difference(came)
-    taken = set()
-    for name in _drawn(cases, came):
-        taken.add(name)
-        missing.difference_update(cases[name])
-        if not missing:
-            break
-    return taken
+    drawn = [*_drawn(cases, came)]
+    return {name for name, new in drawn if new} or {drawn[0][0]}
 
 
-def _drawn(cases: Mapping[str, Sequence[object]], came: Collection[object]) -> Iterator[str]:
+def _drawn(
+    cases: Mapping[str, Sequence[object]], came: Collection[object]
+) -> Iterator[tuple[str, int]]:
+    """All cases, each with how many values it brings that none before it has."""
     left = sorted(cases, key=lambda name: crc32(name.encode()))
     missing = {*chain.from_iterable(cases.values())}.difference(came)
     while left:
         best = max(left, key=lambda name: len(missing.intersection(cases[name])))
         left.remove(best)
+        yield best, len(missing.intersection(cases[best]))
         missing.difference_update(cases[best])
-        yield best
 
 
 def _values(item: pytest.Item) -> list[object]:

@@ -35,7 +35,6 @@ _SERVER_LOCKED = 2
 """Seconds that the web server does. It writes in its event loop, too, and answers nobody meanwhile:
 not even the request whose end it is waiting for, which happens if a task starts just then."""
 
-_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 _REPORTS = "broken_migrations.py"
 """The DAG file that cannot be imported because a migration's file cannot be used, and says why."""
 
@@ -109,10 +108,7 @@ class LocalAirflow:
         self._order("dag-processor", [*_PRELOADED, "dag-processor"])
         self._order("scheduler", [*_PRELOADED, "scheduler", "--skip-serve-logs"])
         server = [*_AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(self.port)]
-        connection = self.environment[_DATABASE].replace(
-            f"?timeout={_LOCKED}", f"?timeout={_SERVER_LOCKED}"
-        )
-        self._order("api-server", server, {_DATABASE: connection})
+        self._order("api-server", server, {**self._database(_SERVER_LOCKED), **self._more})
 
     def run(self, name: str, argv: list[str]) -> None:
         """Run something to its end, under the keeper; its output goes to its log.
@@ -270,6 +266,11 @@ class LocalAirflow:
         where = {"conn_type": "http", "host": "127.0.0.1", "port": self._driver_port}
         return json.dumps({**where, "password": self._driver_token})
 
+    def _database(self, patience: int) -> dict[str, str]:
+        """The variable that names Airflow's database, and how many seconds to wait for it."""
+        file = quote(str(self.home / "airflow" / "airflow.db"))
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{file}?timeout={patience}"}
+
     def _environment(self, passwords: Path) -> dict[str, str]:
         """The environment of every component, and so of every task."""
         from waybill.lake.settings import SHORT_RUNS
@@ -285,7 +286,6 @@ class LocalAirflow:
         }
         no_proxy = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), "127.0.0.1"]
         local = ",".join(part for part in no_proxy if part)
-        database = quote(str(self.home / "airflow" / "airflow.db"))
         return {
             **inherited,
             "PATH": os.pathsep.join([beside, inherited.get("PATH", "")]),
@@ -304,7 +304,7 @@ class LocalAirflow:
             "AIRFLOW_CONN_WAYBILL_DRIVER": self._driver_connection(),
             # SQLite lets one process write at a time. On a busy machine some wait longer than its
             # five seconds, after which a scheduler gives up.
-            _DATABASE: f"sqlite:///{database}?timeout={_LOCKED}",
+            **self._database(_LOCKED),
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(CHECKOUT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -41,23 +41,6 @@ class Demo:
     def __init__(self, moved: Moved) -> None:
         self.address, self.user, self.password = moved.login()
         self.url = self.address.partition("/plugin")[0]
-        self.first_page: str | None = None
-
-    def open(self, page: Page) -> FrameLocator:
-        """Our pages in Airflow's frame, at the list of migrations.
-
-        Airflow's page around it stays where it is there: a browser and Airflow need seconds of a
-        processor to load it.
-        """
-        resize(page, 1280)
-        if page.url != self.address:
-            page.goto(self.address)
-        elif self.first_page is not None:
-            our_frame(page).goto(self.first_page)
-        frame = page.frame_locator("iframe")
-        expect(frame.get_by_role("heading", name="Migrations")).to_be_visible()
-        self.first_page = our_frame(page).url
-        return frame
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +64,12 @@ def seen(demo, tab):
 
 @pytest.fixture
 def ours(demo, seen) -> FrameLocator:
-    """What `Demo.open` shows."""
-    return demo.open(seen)
+    """Our pages in Airflow's frame, at the list of migrations."""
+    resize(seen, 1280)
+    seen.goto(demo.address)
+    frame = seen.frame_locator("iframe")
+    expect(frame.get_by_role("heading", name="Migrations")).to_be_visible()
+    return frame
 
 
 def row(ours: FrameLocator, name: str) -> Locator:
@@ -106,7 +93,10 @@ def our_frame(page: Page) -> Frame:
 
 
 def reload_until(page: Page, ours: FrameLocator, wanted: str | Locator) -> None:
-    """Look at our page again until it says or has something; it does not change by itself."""
+    """Look at our page again until it says or has something; it does not change by itself.
+
+    Airflow's page around it stays: a browser and Airflow need seconds of a processor to load it.
+    """
     found = ours.get_by_text(wanted) if isinstance(wanted, str) else wanted
     frame = our_frame(page)
     limit = time.monotonic() + SOON / 1000
@@ -160,7 +150,8 @@ def test_what_fails_and_what_waits_say_what_can_be_done(demo, seen, ours):
     expect(ours.get_by_text("WB-4004, “The type of a column changed”")).to_be_visible()
     expect(ours.get_by_role("link", name="The failed run")).to_be_visible()
     fine(seen, "failing")
-    demo.open(seen)
+    resize(seen, 1280)
+    seen.goto(demo.address)
     follow(ours, "stock_waits")
     said = ours.get_by_text("The table shop.stock waits for a decision since batch")
     expect(said).to_contain_text("WB-4004")
@@ -214,7 +205,7 @@ def test_a_held_batch_is_published_because_a_person_says_so(demo, seen, ours):
     assert answered.value.ok, answered.value.text()
     expect(seen.get_by_text("Success").first).to_be_visible(timeout=SOON)
 
-    demo.open(seen)
+    seen.goto(demo.address)
     follow(ours, "recorded_reviewed")
     reload_until(seen, ours, "All that was archived is published")
     ours.get_by_role("link", name=re.compile("-[0-9a-f]{6}$")).last.click()
