@@ -28,8 +28,9 @@ NAMED = rf'^\{{"(?:{"|".join(_FORMATS)})":.*?"dbType":(?P<kind>"(?:[^"\\]|\\.)+"
 """Where `extra` names a kind, as JSON; quotes inside texts have a backslash before them."""
 
 _BEGINS = tuple(f'{{"{name}":'.encode() for name in _FORMATS)
+_OPENINGS = frozenset(begin[:4] for begin in _BEGINS)
 _MARK = b'"dbType":"'
-_EMPTY = b'"dbType":""'
+_LENGTH, _QUOTE = len(_MARK), ord('"')
 _named = re.compile(NAMED.encode(), re.DOTALL).match
 
 
@@ -45,12 +46,15 @@ def kind_of(change: Change) -> str | None:
 def count_kind(change: Change, losses: list[str]) -> None:
     """Count what a format without a place for it gives up of a row."""
     extra = change.extra
+    # Every row of every topic comes here. A slice tells most of them in half the time.
+    if extra is None or extra[:4] not in _OPENINGS:
+        return
     # Quicker than the pattern, and the same: no text inside JSON has a quote without backslash.
+    at = extra.find(_MARK)
     if (
-        extra is not None
-        and _MARK in extra
+        at > 0
         and extra.startswith(_BEGINS)
-        and (_EMPTY not in extra or _named(extra) is not None)
+        and (extra[at + _LENGTH] != _QUOTE or _named(extra) is not None)
         and change.operation in ROW_OPERATIONS
     ):
         losses.append(CAPABILITY)

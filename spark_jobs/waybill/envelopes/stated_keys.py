@@ -6,12 +6,13 @@ Compared are numbers and texts alone; of other types the two may be written in d
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from waybill.records import TableSchema
     from waybill.types import LogicalType
@@ -32,6 +33,15 @@ def is_compared(schema: TableSchema) -> bool:
 def _is_compared(kind: LogicalType) -> bool:
     whole = kind.is_integer or kind.kind in ("number", "decimal")
     return whole or kind.kind in _TEXTS
+
+
+def key_text(schema: TableSchema) -> Callable[[Any], str]:
+    """A function from the image of a row to its key as one text, as OMS states it."""
+    fields = schema.key_fields
+    values: Callable[[Any], Any] = attrgetter(*fields)
+    if len(fields) == 1:
+        return lambda image: str(values(image))
+    return lambda image: SEPARATOR.join(map(str, values(image)))
 
 
 def check_stated_key(

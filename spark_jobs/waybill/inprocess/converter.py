@@ -1,7 +1,7 @@
 """The way of one message: decoded, halves joined, keys checked, encoded, counted.
 
-This is what `convert` does in Spark (`envelopes.batch`), without Arrow and without a lake between
-decoding and encoding.
+This is what `convert` does in Spark (`batches.message_rows`), without Arrow and without a lake
+between decoding and encoding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import UNSET
 from waybill.caches import Bounded
 from waybill.envelopes.pairs import DUPLICATE, PairJoiner, identity, join, says_the_same
 from waybill.errors import ConfigurationError, LimitRefusal, Refusal, WaybillError
-from waybill.inprocess.counts import Account
+from waybill.inprocess.counts import Account, Notes
 from waybill.mapping.masks import WITHHELD
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.typed import Check, times_check
@@ -81,6 +81,7 @@ class Converter:
         self._afters: dict[tuple[object, ...], Change] = {}
         self._refuse = refuse
         self._losses: list[str] = []
+        self._notes = Notes()
         self._fits = _RowsFit()
 
     def convert(
@@ -95,6 +96,7 @@ class Converter:
         """
         convert = self._convert_mapped if self._mappings else self._convert
         convert(messages, out, origins)
+        self._notes.count(self.account)
 
     def _convert(
         self, messages: Iterable[Message], out: list[Encoded], origins: list[Message]
@@ -105,6 +107,7 @@ class Converter:
         add, add_origin = out.append, origins.append
         schema: TableSchema | None = None
         present: Callable[[Change], None] | None = None
+        notes = self._notes
         for message in messages:
             change = None
             try:
@@ -121,7 +124,7 @@ class Converter:
                             present(change)
                         written = encode(change, losses)
                         if losses:
-                            self._count_notes(message)
+                            notes.take(losses, message, self.account)
                         if len(written) == 1:
                             add(written[0])
                             add_origin(message)
@@ -175,7 +178,7 @@ class Converter:
             self.account.skipped["no change"] += 1
         for change in changes:
             if change.outcome == "ok" and change.half is None:
-                self.write(change, out, origins)
+                self._write(change, out, origins)
             else:
                 self._settle(change, out, origins)
 
@@ -191,6 +194,7 @@ class Converter:
         for change in self.decoder.decode(message):
             if change.index == index and change.half is not None:
                 self._settle(change, out, origins)
+        self._notes.count(self.account)
 
     def finish(self) -> list[Change]:
         """The rows before still waiting for their partner; refused unless `keep_halves`."""
@@ -206,10 +210,14 @@ class Converter:
 
     def write(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
         """Append what a whole change becomes to `out`; see `convert`."""
+        self._write(change, out, origins)
+        self._notes.count(self.account)
+
+    def _write(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
         try:
             if change.operation in ROW_OPERATIONS:
                 self._fits[change.schema](change)
-            mapped = self._mapped(change)
+            mapped = self._mapped(change) if self._mappings else change
             if mapped is None:
                 return
             written = self._encode_zoned(mapped, self._losses)
@@ -220,7 +228,7 @@ class Converter:
         except Exception as error:
             raise self._broken("writing", change.message, error) from error
         if self._losses:
-            self._count_notes(change.message)
+            self._notes.take(self._losses, change.message, self.account)
         self._take_written(written, change.message, out, origins)
 
     def _encode_zoned(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -229,11 +237,6 @@ class Converter:
         if written:
             count_zones(change, losses)
         return written
-
-    def _count_notes(self, message: Message) -> None:
-        """Count what the encoder noted of a written change; one that is refused is lost nowhere."""
-        self.account.tell(self._losses, message.topic, message.partition)
-        self._losses.clear()
 
     def _take_written(
         self, written: list[Encoded], origin: Message, out: list[Encoded], origins: list[Message]
@@ -263,7 +266,7 @@ class Converter:
                     self._settle(settled, out, origins)
                 elif settled.half is None:
                     self.account.skipped[JOINED] += 1
-                    self.write(settled, out, origins)
+                    self._write(settled, out, origins)
                 else:
                     self._lone_half(settled, out, origins)
 
@@ -275,7 +278,7 @@ class Converter:
         elif self._waits:
             self._wait(half, out, origins)
         else:
-            self.write_late(half, out, origins)
+            self._write_late(half, out, origins)
 
     def _wait(self, half: Change, out: list[Encoded], origins: list[Message]) -> None:
         """A row after whose row before may still come."""
@@ -287,17 +290,21 @@ class Converter:
         else:
             # No row before can belong to both.
             half.half = None
-            self.write(half, out, origins)
+            self._write(half, out, origins)
 
     def write_late(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
         """Write a row after that was left open, joined by now or alone; see `convert`.
 
         The row as it is now is all that a reader needs: alone it is an update without row before.
         """
+        self._write_late(change, out, origins)
+        self._notes.count(self.account)
+
+    def _write_late(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
         if change.half is not None:
             self._afters.pop(identity(change), None)
             change.half = None
-        self.write(change, out, origins)
+        self._write(change, out, origins)
 
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
         if self._hides:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from waybill.made_ids import MADE_IDS, MadeIds
 from waybill.report import StageReport
+
+if TYPE_CHECKING:
+    from waybill.records import Message
 
 
 @dataclass(slots=True)
@@ -93,3 +97,41 @@ class Account:
         )
         report.reconcile()
         return report
+
+
+class Notes:
+    """What the encoder noted of written changes and is not counted yet: the same of each.
+
+    Nearly every change of a topic notes what the one before it did, and to see that takes far less
+    time than to count each by itself.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._topic, self._partition, self._changes = "", 0, 0
+
+    def take(self, names: list[str], message: Message, account: Account) -> None:
+        """Take what was noted of a change, and empty the list.
+
+        Args:
+            names: what was noted.
+            message: where the change came from.
+            account: where earlier changes are counted if this one differs from them.
+        """
+        if (
+            names == self._names
+            and message.partition == self._partition
+            and message.topic == self._topic
+        ):
+            self._changes += 1
+        else:
+            self.count(account)
+            self._names, self._changes = names.copy(), 1
+            self._topic, self._partition = message.topic, message.partition
+        names.clear()
+
+    def count(self, account: Account) -> None:
+        """Count everything that was taken."""
+        if self._changes:
+            account.tell(self._names, self._topic, self._partition, self._changes)
+            self._names, self._changes = [], 0

@@ -1,7 +1,7 @@
 """Whether the texts of a row are values of their columns' types, as far as times go.
 
 Readers hold numbers, booleans, bytes and bits against their types where they make texts of them
-(`envelopes.notation.declared`). A text of a time is looked at here, once, for every envelope: a
+(`values.declared`). A text of a time is looked at here, once, for every envelope: a
 wall clock in a column of instants, an instant among wall clocks, a date for a time, a number or a
 word for any of them would go on as a value that no reader of the column can take, or takes for
 another time.
@@ -119,7 +119,7 @@ def check_row(change: Change) -> None:
 
 def _made(schema: TableSchema) -> Check | None:
     columns = [
-        (f"f{place}", column.name, column.type.kind)
+        (f"f{place}", column.name, column.type.kind, _PLAIN[column.type.kind])
         for place, column in enumerate(schema.columns)
         if column.type.kind in TIMES
     ]
@@ -130,9 +130,9 @@ def _made(schema: TableSchema) -> Check | None:
         for image in (change.after, change.before):
             if image is None:
                 continue
-            for field, name, kind in columns:
+            for field, name, kind, plain in columns:
                 text = getattr(image, field)
-                if text.__class__ is not str or _PLAIN[kind](text):
+                if text.__class__ is not str or plain(text):
                     continue
                 why = fault_of(kind, text)
                 if why is not None:

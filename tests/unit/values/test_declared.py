@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from waybill.errors import Refusal
 from waybill.types import parse_type
-from waybill.values.declared import check_for
+from waybill.values.declared import check_for, decimal_test
 
 
 @pytest.mark.parametrize(
@@ -102,3 +104,32 @@ def test_a_scale_below_zero_is_digits_in_front_of_the_point():
 def test_a_size_below_zero_is_no_type(kind):
     with pytest.raises(ValueError, match="is not a column type"):
         parse_type(kind)
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(4, 1), (5, 5), (38, 10), (3, 0), (1, 0), (2, 4)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "-0",
+        "-0.0",
+        "00",
+        "1.",
+        ".5",
+        "999.9",
+        "1000.0",
+        "0.12345",
+        "9.99999",
+        "1e1",
+        "+1",
+        "٣",
+    ],
+)
+def test_a_decimal_that_passes_the_test_is_held_as_it_is(
+    precision: int, scale: int, text: str
+) -> None:
+    if decimal_test(precision, scale)(text):
+        number = Decimal(text)
+        assert str(number) == text
+        assert number == number.quantize(Decimal(1).scaleb(-scale))
+        assert abs(number) < Decimal(1).scaleb(precision - scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,16 +46,19 @@ class Blocks:
         namespace = b"" if schema.schema is None else b',"schema":%b' % text(schema.schema)
         table = b'%b,"table":%b},"transaction":' % (namespace, text(schema.table))
         self._any = b'%b,"snapshot":"%%b"%b%%b%b%%b%%b,"ts_ms":%%b' % (head, database, table)
-        # What nearly every change of a stream without sequence ids and transactions needs.
+        # What nearly every change of a stream without transactions needs.
         twice = self._any.replace(b"%%", b"%%%%")
-        self._usual = {
-            op: twice
-            % (
-                *(b"%d", b"false", b"null", b',"ts_us":%d,"ts_ns":%d000'),
-                *(b"null", _OPS[op], b"%d"),
-            )
-            for op in "cud"
-        }
+        self._usual, self._numbered = (
+            {
+                op: twice
+                % (
+                    *(b"%d", b"false", sequence, b',"ts_us":%d,"ts_ns":%d000'),
+                    *(b"null", _OPS[op], b"%d"),
+                )
+                for op in "cud"
+            }
+            for sequence in (b"null", b"%b")
+        )
 
     def of(self, change: Change, op: str | None) -> bytes:
         """Source, transaction, op and time of a change, as the fields of a JSON object."""
@@ -70,17 +73,18 @@ class Blocks:
             if millis is None:
                 millis = micros // 1000
             fits = -LONGEST < micros < LONGEST
-            plain = not change.sequence and change.transaction is None
-            if fits and plain and change.operation != "read":
-                template = self._usual.get(op or "")
-                if template is not None:
-                    return template % (micros // 1000, micros, micros, millis)
+            plain = change.transaction is None and change.operation != "read"
+            if fits and plain and op in self._usual:
+                if not change.sequence:
+                    return self._usual[op] % (micros // 1000, micros, micros, millis)
+                sequence = _sequence_form(len(change.sequence)) % change.sequence
+                return self._numbered[op] % (micros // 1000, sequence, micros, micros, millis)
             nanos = b"%d000" % micros if fits else b"null"
             times, parts = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%b' % (micros, nanos)
         elif micros == 0:
             times, parts, millis = b"0", b',"ts_us":0,"ts_ns":0', millis or 0
         if change.sequence:
-            sequence = b'"[%b]"' % b",".join([b'\\"%d\\"' % part for part in change.sequence])
+            sequence = _sequence_form(len(change.sequence)) % change.sequence
         if change.transaction is not None:
             transaction = b'{"id":%b,"total_order":null,"data_collection_order":null}' % to_json(
                 change.transaction
@@ -94,6 +98,12 @@ class Blocks:
             _OPS[op],
             b"null" if millis is None else b"%d" % millis,
         )
+
+
+@cache
+def _sequence_form(parts: int) -> bytes:
+    """How a sequence id of so many numbers is written: as JSON's text of an array of texts."""
+    return b'"[%b]"' % b",".join([b'\\"%d\\"'] * parts)
 
 
 _OPS: dict[str | None, bytes] = {None: b"", **{op: b',"op":"%b"' % op.encode() for op in "crudt"}}

@@ -60,7 +60,8 @@ def check_row_id(schema: TableSchema, images: Sequence[Any], row_id: str, table:
 
 def _is_usual(schema: TableSchema, images: Sequence[Any], row_id: str, opening: str) -> bool:
     """Whether it is the declared key of the newest row, as in nearly every message."""
-    newest = next((image for image in images if image is not None), None)
+    after, before = images
+    newest = before if after is None else after
     key: Any = () if newest is None else schema.key_values(newest)
     try:
         return row_id == opening + SEPARATOR.join(key)

@@ -15,7 +15,7 @@ from waybill.envelopes.oms.type_names import DIALECT, in_notation
 from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, notation_of, read_one
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.sequence.settings import settled
-from waybill.envelopes.stated_keys import SEPARATOR, is_compared
+from waybill.envelopes.stated_keys import is_compared, key_text
 from waybill.records import Change, Column, intern_schema
 from waybill.types import BOOLEAN, INTEGER_RANGE
 from waybill.values.generated import function
@@ -155,8 +155,9 @@ class OmsTable:
             )
         ]
         named = tuple((shape.primary_key or "").split("\u0001"))
-        self.stated_key = named == shape.key and is_compared(self.schema)
-        """Whether `record_primary_value` has to be the key of the row."""
+        compared = named == shape.key and is_compared(self.schema)
+        self.key_text = key_text(self.schema) if compared else None
+        """What `record_primary_value` has to be for a row; None where it is not compared."""
         self.lobs = untouchable(self.schema) if lobs else ()
         self.forget = forget(self.lobs)
         self.light = None if shape.light is None else Raw(shape.light)
@@ -193,10 +194,13 @@ class OmsTable:
             self.forget(before, after)
         else:
             return None
-        if self.stated_key and meta.record_primary_value is not None:
-            key = self.schema.key_values(before if after is None else after)
-            if meta.record_primary_value != SEPARATOR.join(map(str, key)):
-                return None
+        stated = meta.record_primary_value
+        if (
+            stated is not None
+            and self.key_text is not None
+            and stated != self.key_text(before if after is None else after)
+        ):
+            return None
         sequence, operation = meta.storeDataSequence, ROWS[kind]
         change = Change(
             operation,

@@ -35,7 +35,7 @@ from waybill.envelopes.oms.clocks import (
 )
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
-from waybill.values.declared import decimal_check, integer_check
+from waybill.values.declared import decimal_check, decimal_test, integer_check
 from waybill.values.json_columns import read_float32, read_float64, write_integer
 from waybill.values.notation import (
     DIGITS,
@@ -182,10 +182,12 @@ def whole_number(literal: str) -> str | None:
 @cache
 def _decimal(precision: int, scale: int) -> Notation:
     """The notation of a decimal, which holds no more digits than it is declared with."""
-    check = decimal_check(precision, scale)
+    fits, check = decimal_test(precision, scale), decimal_check(precision, scale)
 
     def read(literal: str) -> str | None:
-        return check(number_text(literal)) if _is_number(literal) else None
+        if fits(literal):
+            return literal
+        return check(literal) if _is_number(literal) else None
 
     form = digits_of(LogicalType("decimal", precision, scale))
     return Notation("number", read, write_number, form, DIGITS)

@@ -102,7 +102,7 @@ def checked(reading: ColumnReading, declared: LogicalType) -> ColumnReading:
         raise ValueError(_strange(reading.type, declared))
     fitting = _digits(reading, declared)
     unit = reading.unit if check is None else 0
-    convert = _both(reading, check)
+    convert = _both(reading, declared)
     quick = "unsigned" if reading.quick == "str" and wanted == "uint64" else ""
     return reading._replace(type=declared, convert=convert, quick=quick, digits=fitting, unit=unit)
 
@@ -111,7 +111,7 @@ def held(reading: ColumnReading) -> ColumnReading:
     """A reading of a decimal that takes no number of more digits than its type has."""
     if reading.type.kind != "decimal":
         return reading
-    convert = _both(reading, check_for(reading.type))
+    convert = _both(reading, reading.type)
     return reading._replace(convert=convert, quick="", digits=_digits(reading, reading.type))
 
 
@@ -128,12 +128,14 @@ def _strange(found: LogicalType, declared: LogicalType) -> str:
     return f"a JSON value of kind {found} is in a column declared {declared}"
 
 
-def _both(
-    reading: ColumnReading, check: Callable[[str], str] | None
-) -> Callable[[Any], Any] | None:
-    convert = reading.convert
+def _both(reading: ColumnReading, wanted: LogicalType) -> Callable[[Any], Any] | None:
+    """What converts the values of a reading and checks them against a type."""
+    convert, check = reading.convert, check_for(wanted)
     if check is None or convert is None:
         return check or convert
+    if reading.quick == "plain" and wanted.kind == "decimal":
+        # The check of a decimal takes a number in any notation, and says so of the special values.
+        return check
     if not reading.raw:
         return lambda value: check(convert(value))
 

@@ -7,6 +7,7 @@ number (year 0 is 1 BC), so no count is ever without a text that reads back to i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
 
 POSITIVE_INFINITY, NEGATIVE_INFINITY = 9223372036825200000, -9223372036832400000
@@ -298,6 +299,23 @@ def timestamp_value(text: str, digits: int) -> int:
         raise ValueError(f"{text[:40]!r} is not a timestamp")
     seconds = _DAY_NUMBERS[match[1]] * _DAY_SECONDS + _SECONDS[match[2]]
     return seconds * _POWERS[digits] + _fraction(match[3] or "", digits)
+
+
+def micros_writer(exact: Callable[[str], int]) -> Callable[[str], int]:
+    """What `timestamp_value` does with six digits, for nearly all texts without another call.
+
+    Args:
+        exact: what counts all others.
+    """
+
+    def write(text: str) -> int:
+        fraction = text[20:]
+        if len(fraction) == 6 and text[19] == "." and fraction.isdecimal() and fraction.isascii():
+            # A year of four digits: 64 bits hold the count.
+            return _INSTANT_SECONDS[text[:19]] * 1_000_000 + int(fraction)
+        return exact(text)
+
+    return write
 
 
 # Texts with a zone

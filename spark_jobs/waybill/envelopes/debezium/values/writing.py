@@ -332,6 +332,10 @@ _TIMES = {
         )
     },
 }
+_MICROS = "io.debezium.time.MicroTimestamp"
+_TIMES[_MICROS] = _TIMES[_MICROS]._replace(
+    convert=times.micros_writer(_counting(partial(times.timestamp_value, digits=6), "int64"))
+)
 _CHECKS: dict[str, Convert] = {
     "date": times.date_value,
     "time": partial(times.time_value, digits=12),

@@ -215,7 +215,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         new = None if after is None else table.image(after)
         if old is not None and new is not None:
             table.forget(old, new)
-        if table.stated_key and meta.record_primary_value not in (None, ""):
+        if table.key_text is not None and meta.record_primary_value not in (None, ""):
             key_values = str(meta.record_primary_value).split(SEPARATOR)
             check_stated_key(table.schema, (new, old), key_values, "record_primary_value")
         sequence = meta.storeDataSequence
