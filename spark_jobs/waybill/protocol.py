@@ -256,7 +256,7 @@ class Envelope(msgspec.Struct, frozen=True):
         unnumbered: names the envelopes among which messages of a topic without sequence ids
             (`sequence_ids: none`) are written without them too; empty where ids are made.
         pairs: whether an update may come as two messages that have to be joined.
-        bulk_reader: makes a `bulk.readings.BulkReader` of a decoder; None if every message is
+        bulk_reader: makes a `bulk.field_map.BulkReader` of a decoder; None if every message is
             read on its own.
         bulk_writer: makes a `bulk.templates.BulkWriter` of an encoder, likewise.
         mark: finds what shows that a message is of this envelope, where that is not the names of

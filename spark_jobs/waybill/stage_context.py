@@ -72,7 +72,7 @@ class StageContext:
     """One stage of one batch.
 
     Attributes:
-        spark: the session whose catalog `lake` is the migration's (`lake.spark`).
+        spark: the session whose catalog `lake` is the migration's (`lake.session`).
         lake: the migration's lake.
         spec: the migration.
         batch: id of the batch.

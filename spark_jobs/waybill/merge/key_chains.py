@@ -152,7 +152,7 @@ def fold_chains(effects: DataFrame, stored: DataFrame, state: TableState) -> Dat
     """The results of keys, from all their effects and what the table holds of them.
 
     Args:
-        effects: effects of the keys, with all columns of `waybill.merge.increment.effects`.
+        effects: effects of the keys, with all columns of `merge.row_effects.effects`.
         stored: their rows: key, order, live, image, sources.
         state: the table.
     """
