@@ -33,9 +33,6 @@ PERSON = {
 }
 """The schema of the rows in Databus's events."""
 
-DMS_DIGITS = [8, 1, 8, 1]
-"""Room for the parts of DMS's positions behind the binary log's number, in 64 bits together."""
-
 DATABUS = {
     "databus": [
         {
@@ -77,8 +74,9 @@ def settings_to_write(source: str, target: str, folder: Path) -> dict[str, Any]:
         told = {"schemas": str(folder / target / "schemas")}
     elif target == "datahub-tuple":
         told = {"schemas": {"fields": _tuple_fields()}, "shape": "record"}
-    if source == "dms" and "sequence_digits" in registry.get(target).encode_settings.model_fields:
-        told["sequence_digits"] = DMS_DIGITS
+    if source == "dms" and "sequence_from" in registry.get(target).encode_settings.model_fields:
+        # Messages of DMS may have positions, and these, made of messages without ids, have none.
+        told["sequence_from"] = "position"
     return told
 
 
