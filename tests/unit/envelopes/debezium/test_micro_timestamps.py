@@ -32,14 +32,22 @@ def _exactly(text: str) -> int:
 @example("9999-12-31T23:59:59.999999")
 @example("-0001-01-01T00:00:00.000000")
 def test_the_short_way_counts_as_the_exact_one(text: str) -> None:
-    def never(other: str) -> int:
-        assert other == text
-        return _exactly(other)
-
     try:
         expected = _exactly(text)
     except ValueError:
         with pytest.raises(ValueError, match=r".*"):
-            micros_writer(never)(text)
+            micros_writer(_exactly)(text)
         return
-    assert micros_writer(never)(text) == expected
+    assert micros_writer(_exactly)(text) == expected
+
+
+def test_the_short_way_asks_for_no_usual_text() -> None:
+    asked: list[str] = []
+
+    def exactly(text: str) -> int:
+        asked.append(text)
+        return _exactly(text)
+
+    assert micros_writer(exactly)("2024-05-17T13:45:12.123456") == 1_715_953_512_123_456
+    assert micros_writer(exactly)("2024-05-17T13:45:12") == 1_715_953_512_000_000
+    assert asked == ["2024-05-17T13:45:12"]
