@@ -16,7 +16,7 @@ from waybill_airflow.web.addresses import Addresses
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
-        # What the gate's report shows is the library's; only its dress is of here.
+        # What the gate's report shows is the library's; only its style sheet is ours.
         loader=ChoiceLoader(
             [PackageLoader("waybill_airflow.web"), PackageLoader("waybill.validate", "")]
         ),
