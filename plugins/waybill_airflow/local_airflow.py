@@ -247,7 +247,7 @@ class LocalAirflow:
                     self._ended[event["name"]] = event["code"]
                 event = self._events.get_nowait()
         except queue.Empty:
-            pass
+            pass  # all events so far are taken
         if "keeper" in self._ended:
             message = "the process that keeps Airflow was killed; start the demo again"
             raise LocalAirflowError(message)

@@ -164,8 +164,7 @@ class DebeziumEncoder:
         """One row event."""
         if after is None and op != "d":
             raise Refusal("encoding", f"an op {op} without a row after the change")
-        if table.required:
-            table.check_nulls(before, after)
+        table.check_nulls(before, after)
         old_row = new_row = None
         old = new = _NULL
         try:

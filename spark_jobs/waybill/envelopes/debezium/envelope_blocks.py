@@ -48,17 +48,14 @@ class Blocks:
         self._any = b'%b,"snapshot":"%%b"%b%%b%b%%b%%b,"ts_ms":%%b' % (head, database, table)
         # What nearly every change of a stream without transactions needs.
         twice = self._any.replace(b"%%", b"%%%%")
-        self._usual, self._numbered = (
-            {
-                op: twice
-                % (
-                    *(b"%d", b"false", sequence, b',"ts_us":%d,"ts_ns":%d000'),
-                    *(b"null", _OPS[op], b"%d"),
-                )
-                for op in "cud"
-            }
-            for sequence in (b"null", b"%b")
-        )
+        self._usual = {
+            op: twice
+            % (
+                *(b"%d", b"false", b"%b", b',"ts_us":%d,"ts_ns":%d000'),
+                *(b"null", _OPS[op], b"%d"),
+            )
+            for op in "cud"
+        }
 
     def of(self, change: Change, op: str | None) -> bytes:
         """Source, transaction, op and time of a change, as the fields of a JSON object."""
@@ -69,22 +66,19 @@ class Blocks:
             b"null",
             b',"ts_us":null,"ts_ns":null',
         )
+        if change.sequence:
+            sequence = _sequence_form(len(change.sequence)) % change.sequence
         if micros:
             if millis is None:
                 millis = micros // 1000
             fits = -LONGEST < micros < LONGEST
             plain = change.transaction is None and change.operation != "read"
             if fits and plain and op in self._usual:
-                if not change.sequence:
-                    return self._usual[op] % (micros // 1000, micros, micros, millis)
-                sequence = _sequence_form(len(change.sequence)) % change.sequence
-                return self._numbered[op] % (micros // 1000, sequence, micros, micros, millis)
+                return self._usual[op] % (micros // 1000, sequence, micros, micros, millis)
             nanos = b"%d000" % micros if fits else b"null"
             times, parts = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%b' % (micros, nanos)
         elif micros == 0:
             times, parts, millis = b"0", b',"ts_us":0,"ts_ns":0', millis or 0
-        if change.sequence:
-            sequence = _sequence_form(len(change.sequence)) % change.sequence
         if change.transaction is not None:
             transaction = b'{"id":%b,"total_order":null,"data_collection_order":null}' % to_json(
                 change.transaction

@@ -57,10 +57,9 @@ class TablePlan:
         if schema.key:
             self._compile_key(schema)
         self.key_schema = b""
-        self.required: dict[str, tuple[int, ...]] = {}
-        """For `before` and `after` the columns whose schema has no place for a null."""
+        self._required: dict[str, tuple[int, ...]] = {}
         if settings.schemas:
-            self.required = {
+            self._required = {
                 role: tuple(i for i, c in enumerate(schema.columns) if not self._optional(c, role))
                 for role in ("before", "after")
             }
@@ -115,14 +114,16 @@ class TablePlan:
         Raises:
             Refusal: kind `encoding`.
         """
+        if not self._required:
+            return
         for role, image in (("before", before), ("after", after)):
-            for i in self.required.get(role, ()) if image is not None else ():
+            for i in self._required.get(role, ()) if image is not None else ():
                 if getattr(image, f"f{i}") is None:
                     raise _null(self.schema.names[i], self.schema.key or ())
 
     def check_key(self, key: Any) -> None:
         """Refuse the image of a key as `check_nulls` does rows."""
-        if self.required and key is not None:
+        if self._required and key is not None:
             self.check_nulls(self.row_of_key(key), None)
 
     def explain(self, images: tuple[Any, ...], error: Exception) -> Refusal:

@@ -15,7 +15,7 @@ from waybill.envelopes.stated_keys import SEPARATOR, is_same
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from waybill.records import TableSchema
 
@@ -25,7 +25,7 @@ def opening_of(table: str) -> str:
     return f"{table}-"
 
 
-def check_row_id(schema: TableSchema, images: Sequence[Any], row_id: str, table: str) -> None:
+def check_row_id(schema: TableSchema, images: tuple[Any, Any], row_id: str, table: str) -> None:
     """See that `rowid` tells the key of the row.
 
     It names no columns: the values may stand in another order than those of the declared key, and
@@ -58,7 +58,7 @@ def check_row_id(schema: TableSchema, images: Sequence[Any], row_id: str, table:
     raise Refusal("key", f"{sentence} {shown!r}: nothing says which of them is meant")
 
 
-def _is_usual(schema: TableSchema, images: Sequence[Any], row_id: str, opening: str) -> bool:
+def _is_usual(schema: TableSchema, images: tuple[Any, Any], row_id: str, opening: str) -> bool:
     """Whether it is the declared key of the newest row, as in nearly every message."""
     after, before = images
     newest = before if after is None else after

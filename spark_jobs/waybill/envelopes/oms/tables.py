@@ -15,7 +15,7 @@ from waybill.envelopes.oms.type_names import DIALECT, in_notation
 from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, notation_of, read_one
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.sequence.settings import settled
-from waybill.envelopes.stated_keys import is_compared, key_text
+from waybill.envelopes.stated_keys import SEPARATOR, is_compared, key_text
 from waybill.records import Change, Column, intern_schema
 from waybill.types import BOOLEAN, INTEGER_RANGE
 from waybill.values.generated import function
@@ -154,7 +154,7 @@ class OmsTable:
                 in_notation(self.schema, earlier).columns, shape.inferred, strict=True
             )
         ]
-        named = tuple((shape.primary_key or "").split("\u0001"))
+        named = tuple((shape.primary_key or "").split(SEPARATOR))
         compared = named == shape.key and is_compared(self.schema)
         self.key_text = key_text(self.schema) if compared else None
         """What `record_primary_value` has to be for a row; None where it is not compared."""
